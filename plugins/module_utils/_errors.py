@@ -1,0 +1,10 @@
+# Copyright (c) 2026, the gpufleet.baseline authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The error that our own code raises for a user to read (private to the collection)."""
+
+from __future__ import annotations
+
+
+class BaselineError(Exception):
+    """One line: what was expected, what was found, where, and what to do next."""
