@@ -1,0 +1,126 @@
+# Copyright (c) 2026, the gpufleet.baseline authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Freezes one host: staging directory, one module execution, one transfer, clean-up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._carried_action import CarriedActionBase
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._run import Run, write_json
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._staging_place import (
+    PLACES,
+    StagingPlace,
+    make_command,
+    parse_made,
+    remove_command,
+)
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._transfer import fetch_record
+
+FROZEN, FAILED, UNREACHABLE, PLANNED = "frozen", "failed", "unreachable", "planned"
+
+
+class ActionModule(CarriedActionBase):
+    """A host that cannot be frozen is a result, not an error: the run has to tell about it in the end."""
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Freeze the host; the result's ``state`` is frozen, failed, unreachable or planned (check mode)."""
+        variables = task_vars or {}
+        arguments = dict(self._task.args)
+        if self._play_context.check_mode:
+            return self._plan(arguments, variables)
+        run_path = arguments.pop("run", None)
+        if not run_path:
+            raise AnsibleActionFail("freeze: expected the option run, the path that gpufleet.baseline.run_dir returned")
+        run = Run(Path(run_path))
+        host = str(variables.get("inventory_hostname", self._task.args.get("host", "localhost")))
+        keep = bool(arguments.pop("keep_on_host", False))
+        places = [str(place) for place in arguments.pop("staging_places", None) or PLACES]
+        try:
+            outcome = self._freeze(run, host, arguments, places, keep, variables)
+        except AnsibleConnectionFailure as error:
+            outcome = {"state": UNREACHABLE, "reason": " ".join(str(error).split())}
+        except BaselineError as error:
+            outcome = {"state": FAILED, "reason": str(error)}
+        write_json(run.work(host), outcome)
+        # The digests of secrets are for the leak check alone and have no place in a task's output.
+        return {"changed": False, **{key: outcome[key] for key in outcome if key not in ("digests", "questions")}}
+
+    def _plan(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+        for name in ("run", "keep_on_host", "staging_places"):
+            arguments.pop(name, None)
+        try:
+            result = self.run_module(dict(arguments, redaction_key="00" * 32), variables)
+        except AnsibleConnectionFailure as error:
+            return {"changed": False, "state": UNREACHABLE, "reason": " ".join(str(error).split())}
+        if result.get("failed"):
+            return {"changed": False, "state": FAILED, "reason": _module_error(result)}
+        return {"changed": False, "state": PLANNED, "plan": result.get("plan", [])}
+
+    def _freeze(
+        self, run: Run, host: str, arguments: dict[str, Any], places: list[str], keep: bool, variables: dict[str, Any]
+    ) -> dict[str, Any]:
+        place = self._make_staging(places)
+        remove = True
+        left_behind = ""
+        try:
+            arguments.update(
+                staging=place.path, redaction_key=run.key().hex(), host=host, run=run.name, reproduction=run.reproduction.name
+            )
+            result = self.run_module(arguments, variables)
+            if result.get("failed") or "archive" not in result:
+                return {"state": FAILED, "reason": _module_error(result)}
+            outcome = {key: result[key] for key in ("sha256", "bytes", "coverage", "questions", "digests", "secrets")}
+            if result.get("refusal"):
+                return {"state": FAILED, "reason": result["refusal"]}
+            # From here on the record exists: whatever happens to the transfer, it is not thrown away.
+            remove = False
+            try:
+                fetch_record(self._connection, result["archive"], run.record(host), result["bytes"], result["sha256"])
+            except BaselineError as error:
+                raise BaselineError(f"{error}; the sealed record is kept on {host} as {result['archive']}") from error
+            remove = not keep
+        finally:
+            if remove:
+                left_behind = self._remove_staging(place.path)
+        outcome.update(
+            state=FROZEN,
+            reason="",
+            record=str(run.record(host)),
+            kept_on_host=result["archive"] if keep else "",
+            left_behind=left_behind,
+            stale_removed=place.stale_removed,
+        )
+        return outcome
+
+    def _remove_staging(self, path: str) -> str:
+        """Remove the staging directory; what is left and why, or nothing."""
+        try:
+            removed = self._low_level_execute_command(remove_command(path), sudoable=False)
+        except AnsibleConnectionFailure as error:
+            return f"{path}: {' '.join(str(error).split())}"
+        return "" if removed.get("rc") == 0 else f"{path}: {' '.join(removed.get('stderr', '').split())}"
+
+    def _make_staging(self, places: list[str]) -> StagingPlace:
+        made = self._low_level_execute_command(make_command(places), sudoable=False)
+        place = parse_made(made.get("stdout", ""))
+        if place is None:
+            detail = " ".join((made.get("stderr", "") or made.get("stdout", "")).split())[-200:]
+            raise BaselineError(
+                f"expected to make a staging directory in one of {', '.join(places)}, found: {detail or 'nothing'}; "
+                "name another place with freeze_staging_places"
+            )
+        return place
+
+
+def _module_error(result: dict[str, Any]) -> str:
+    """One line of what a failed module execution said."""
+    text = str(result.get("msg", "")).strip() or "the module gave no answer"
+    detail = str(result.get("module_stderr") or result.get("module_stdout") or "").strip().splitlines()
+    if detail and text.startswith("MODULE FAILURE"):
+        text = f"{text.splitlines()[0]} {detail[-1]}"
+    return " ".join(text.split())[:500]

@@ -1,0 +1,45 @@
+# Copyright (c) 2026, the gpufleet.baseline authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Opens a run on the controller; connects to no host."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.release import __version__ as ansible_version
+from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._run import controller_identity, open_run, today
+
+
+class ActionModule(ActionBase):
+    """Called once for the group; called again by the same controller process it gives the same run."""
+
+    _supports_check_mode = True
+    _supports_async = False
+    _requires_connection = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return the run's path, name and reproduction."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _unused, arguments = self.validate_argument_spec(
+            {
+                "reproduction": {"type": "str", "default": ""},
+                "kind": {"type": "str", "required": True},
+                "document": {"type": "dict", "default": {}},
+            }
+        )
+        reproduction = Path(arguments["reproduction"] or today()).expanduser().absolute()
+        if self._play_context.check_mode:
+            return {**result, "changed": False, "path": "", "run": "", "reproduction": str(reproduction)}
+        begin = {"kind": arguments["kind"], "ansible_core": ansible_version, **arguments["document"]}
+        try:
+            # Workers are children of the controller process, which is one for the whole playbook run.
+            run = open_run(reproduction, controller_identity(os.getppid()), begin)
+        except BaselineError as error:
+            raise AnsibleActionFail(str(error)) from error
+        return {**result, "changed": False, "path": str(run.path), "run": run.name, "reproduction": str(reproduction)}
