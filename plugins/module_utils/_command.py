@@ -5,7 +5,8 @@
 
 The deadline holds for a command that ignores SIGTERM, whose child keeps the pipe open, or that sits in
 uninterruptible sleep: the process group is killed, what was printed until then is kept, and a process
-that cannot be killed is left behind and named instead of waited for.
+that cannot be killed is left behind and named instead of waited for. Every command carries a mark of this
+run in its environment, by which what a killed run leaves behind is found (see _guardian.py).
 """
 
 from __future__ import annotations
@@ -17,14 +18,30 @@ import signal
 import subprocess
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import IO, Callable, Deque, Dict, List, Mapping, Optional, Sequence
+from typing import Callable, Deque, Dict, List, Mapping, Optional, Sequence, Tuple
 
 # A login without a terminal often has no sbin in its PATH; the driver's own tools may lie below
 # /usr/local/nvidia/bin on virtual machines.
-EXTRA_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/nvidia/bin")
+EXTRA_PATH = (
+    "/usr/local/sbin",
+    "/usr/local/bin",
+    "/usr/sbin",
+    "/usr/bin",
+    "/sbin",
+    "/bin",
+    "/usr/local/nvidia/bin",
+)
 
 PR_SET_PDEATHSIG = 1  # https://man7.org/linux/man-pages/man2/PR_SET_PDEATHSIG.2const.html
+
+# The mark in the environment of all commands of this process, unlike that of any other process.
+MARK_NAME = "GPUFLEET_BASELINE_PROBES"
+MARK = "%d-%s" % (os.getpid(), os.urandom(8).hex())
+
+# Words with which tools say that they may not; the exit status alone does not tell it.
+DENIED_WORDS = ("permission denied", "operation not permitted", "insufficient permissions", "access denied")
 
 # How long to wait for a killed process to be reaped, and for a pipe to close after its command ended.
 KILL_GRACE_SECONDS = 1.0
@@ -86,14 +103,17 @@ class _Kept:
         return bytes(self.head) + middle + b"".join(self.tail)
 
 
-def die_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent ends, so that nothing outlives a killed run."""
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+def die_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
+    """Ask the kernel for a signal when the process ``parent`` ends, so that nothing outlives a killed run."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
+    if os.getppid() != parent:  # it ended before the kernel was asked
+        os.kill(os.getpid(), number)
 
 
 def command_environment(extra: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
     """Environment of our own commands: English output, and a PATH that has the system's directories."""
     environment = dict(os.environ, LC_ALL="C", LANGUAGE="C")
+    environment[MARK_NAME] = MARK
     path = [part for part in environment.get("PATH", "").split(":") if part]
     environment["PATH"] = ":".join(path + [part for part in EXTRA_PATH if part not in path])
     environment.update(extra or {})
@@ -109,15 +129,16 @@ def run_command(
     """Run ``argv`` for at most ``deadline`` seconds and keep at most about ``limit`` bytes of each stream."""
     started = time.monotonic()
     arguments = [str(part) for part in argv]
+    parent = os.getpid()
     try:
-        process = subprocess.Popen(  # noqa: S603 - an argument vector, never a shell
+        process = subprocess.Popen(
             arguments,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=command_environment(environment),
             start_new_session=True,
-            preexec_fn=die_with_parent,  # noqa: PLW1509 - the callers are single-threaded
+            preexec_fn=lambda: die_with_parent(parent),  # the callers are single-threaded
         )
     except FileNotFoundError:
         return CommandResult(arguments, "absent", message="command not found: %s" % arguments[0])
@@ -144,11 +165,10 @@ def run_command(
     )
 
 
-def _read_until(process: "subprocess.Popen[bytes]", kept: Mapping[str, _Kept], end: float) -> bool:
-    """Read both pipes until they close, the command is over, or the deadline; True on the deadline."""
+def _read_until(process: subprocess.Popen[bytes], kept: Mapping[str, _Kept], end: float) -> bool:
+    """Read both pipes until they close and the command is over, or the deadline; True on the deadline."""
     selector = selectors.DefaultSelector()
-    for name in ("stdout", "stderr"):
-        stream: Optional[IO[bytes]] = getattr(process, name)
+    for name, stream in (("stdout", process.stdout), ("stderr", process.stderr)):
         if stream is not None:
             os.set_blocking(stream.fileno(), False)
             selector.register(stream.fileno(), selectors.EVENT_READ, name)
@@ -158,30 +178,30 @@ def _read_until(process: "subprocess.Popen[bytes]", kept: Mapping[str, _Kept], e
             now = time.monotonic()
             if ended_at is None and _has_ended(process.pid):
                 ended_at = now
-            if not selector.get_map():
-                if ended_at is not None:
-                    return False
-                # Both pipes are closed and the command still runs: only its end can be waited for.
-                if now >= end:
-                    return True
-                time.sleep(0.01)
-                continue
-            if ended_at is not None and now >= ended_at + PIPE_GRACE_SECONDS:
+            if ended_at is not None and (not selector.get_map() or now >= ended_at + PIPE_GRACE_SECONDS):
                 return False
             if now >= end:
                 return ended_at is None
-            for key, _events in selector.select(min(0.1, end - now)):
-                block = _read_block(key.fd)
-                if block:
-                    kept[key.data].add(block)
-                elif block is not None:
-                    selector.unregister(key.fd)
+            _read_ready(selector, kept, min(0.1, end - now))
     finally:
         selector.close()
 
 
+def _read_ready(selector: selectors.BaseSelector, kept: Mapping[str, _Kept], wait: float) -> None:
+    """Keep what is there to read; a pipe that was closed is not watched any more."""
+    if not selector.get_map():
+        time.sleep(min(0.01, wait))  # both pipes are closed and the command still runs: only its end is left
+        return
+    for key, _events in selector.select(wait):
+        block = _read_block(key.fd)
+        if block:
+            kept[key.data].add(block)
+        elif block is not None:
+            selector.unregister(key.fd)
+
+
 def _has_ended(pid: int) -> bool:
-    """Whether a child of ours is over; it is not reaped, so that its number stays ours until the group is killed."""
+    """Whether a child of ours is over; it is not reaped: its number stays ours until the group is killed."""
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
@@ -193,12 +213,10 @@ def _read_block(descriptor: int) -> Optional[bytes]:
         return None
 
 
-def _end_group(process: "subprocess.Popen[bytes]") -> bool:
+def _end_group(process: subprocess.Popen[bytes]) -> bool:
     """Kill what is left of the command's own process group; True when it cannot be ended."""
-    try:
+    with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
     for stream in (process.stdout, process.stderr):
         if stream is not None:
             stream.close()
@@ -212,17 +230,17 @@ def _end_group(process: "subprocess.Popen[bytes]") -> bool:
 
 
 def _judge(
-    process: "subprocess.Popen[bytes]", timed_out: bool, stuck: bool, deadline: float, stderr: bytes
-) -> "tuple[str, str]":
+    process: subprocess.Popen[bytes], timed_out: bool, stuck: bool, deadline: float, stderr: bytes
+) -> Tuple[str, str]:
     if timed_out:
-        message = "no end within %g s, killed" % deadline
-        if stuck:
-            message = "no end within %g s; process %d cannot be killed and was left behind" % (deadline, process.pid)
-        return "timeout", message
+        end = "process %d cannot be killed and was left behind" % process.pid if stuck else "killed"
+        return "timeout", "no end within %g s, %s" % (deadline, end)
     if process.returncode == 0:
         return "ok", ""
     last = stderr.decode("utf-8", "backslashreplace").strip().splitlines()
     reason = ": " + last[-1][:200] if last else ""
+    if any(word in reason.lower() for word in DENIED_WORDS):
+        return "denied", "exit status %s%s" % (process.returncode, reason)
     if process.returncode is not None and process.returncode < 0:
         return "error", "ended by signal %d%s" % (-process.returncode, reason)
     return "error", "exit status %s%s" % (process.returncode, reason)

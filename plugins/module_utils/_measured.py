@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the gpufleet.baseline authors
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One fact with how it was come by, so that "not measured" never looks like a value (private to the collection).
+"""A fact with how it was come by: "not measured" never looks like a value (private to the collection).
 
-In a document every fact is ``{"value": ..., "outcome": ..., "source": ..., "message": ...}``. The outcome is one
-of the six of a probe. A fact whose outcome is not ok may still carry a value: what was seen before the end, with
-the message saying why it is not to be trusted as whole.
+In a document every fact is ``{"value": ..., "outcome": ..., "source": ..., "message": ...}``. The outcome is
+one of the six of a probe. A fact whose outcome is not ok may still carry a value: what was seen before the
+end, with the message saying why it is not to be trusted as whole.
 """
 
 from __future__ import annotations
@@ -40,8 +40,10 @@ def not_asked(name: str) -> Measured:
     return Measured(None, SKIPPED, "", "not asked: the probe %s was not part of this run" % name)
 
 
-def from_probe(probe: Optional[Probe], pick: Optional[Callable[[Any], Any]] = None, name: str = "") -> Measured:
-    """A probe's answer as a fact; ``pick`` takes the fact out of the value and gives None when it is not there.
+def from_probe(
+    probe: Optional[Probe], pick: Optional[Callable[[Any], Any]] = None, name: str = ""
+) -> Measured:
+    """A probe's answer as a fact; ``pick`` takes the fact out of the value, None when it is not there.
 
     An answer that is not ok keeps its outcome and its reason; what was seen of it stays as the value.
     """
@@ -57,7 +59,7 @@ def from_probe(probe: Optional[Probe], pick: Optional[Callable[[Any], Any]] = No
 
 
 def first_ok(*facts: Measured) -> Measured:
-    """The first fact that was measured; else the first one that says something other than absent, else the first."""
+    """The first fact that was measured; else the first that is more than absent; else the first."""
     for fact in facts:
         if fact.ok:
             return fact

@@ -15,24 +15,26 @@ import os
 import pickle
 import selectors
 import signal
-import struct
 import time
-from collections import deque
-from dataclasses import dataclass, field
-from typing import Any, Callable, Deque, Dict, List, NoReturn, Optional, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
-from ansible_collections.gpufleet.baseline.plugins.module_utils import _command
+from ansible_collections.gpufleet.baseline.plugins.module_utils import _command, _guardian, _probe_child
 
 OK, ABSENT, ERROR, TIMEOUT, DENIED, SKIPPED = "ok", "absent", "error", "timeout", "denied", "skipped"
 OUTCOMES = (OK, ABSENT, ERROR, TIMEOUT, DENIED, SKIPPED)
 
-_FRAME = struct.Struct("!cI")
-_FRAME_LIMIT = 256 * 1024 * 1024
+_FINAL, _PARTIAL = b"f", b"p"
 
 
 @dataclass
 class Reading:
-    """What a probe's function returns. ``raw`` is the unparsed evidence, ``value`` what was read from it."""
+    """What a probe's function returns. ``raw`` is the unparsed evidence, ``value`` what was read from it.
+
+    On its way a function may emit readings, the last of which stands when the probe does not come to its end.
+    A reading with nothing but a message is a note of what is being asked, for the message of a timeout.
+    """
 
     value: Any = None
     raw: bytes = b""
@@ -109,10 +111,13 @@ def read_file(path: str, limit: int = 8 * 1024 * 1024) -> Reading:
     except OSError as error:
         raise ProbeFailure(outcome_of(error), "%s: %s" % (path, error.strerror), path) from error
     cut = max(size - limit, len(content) - limit, 0)
-    return Reading(content.decode("utf-8", "backslashreplace")[:limit], content[:limit], source=path, cut_bytes=cut)
+    content = content[:limit]
+    return Reading(content.decode("utf-8", "backslashreplace"), content, source=path, cut_bytes=cut)
 
 
-def file_probe(name: str, path: str, member: str = "", deadline: float = 10.0, limit: int = 8 * 1024 * 1024) -> ProbeSpec:
+def file_probe(
+    name: str, path: str, member: str = "", deadline: float = 10.0, limit: int = 8 * 1024 * 1024
+) -> ProbeSpec:
     """A probe that keeps one file; its value is the text."""
     return ProbeSpec(name, lambda emit: read_file(path, limit), deadline, member=member)
 
@@ -146,186 +151,171 @@ def command_probe(
 
 
 @dataclass
-class _Child:
+class _Active:
+    """A probe that is being asked. ``last`` is its newest partial reading, ``note`` what it is asking."""
+
     spec: ProbeSpec
-    pid: int
-    descriptor: int
+    child: _probe_child.Child
     started: float
-    buffer: bytearray = field(default_factory=bytearray)
     last: Optional[Reading] = None
     final: Optional[Reading] = None
-    groups: Set[int] = field(default_factory=set)
+    note: str = ""
+    timed_out: bool = False
+
+    @property
+    def due(self) -> float:
+        return self.started + self.spec.deadline
+
+    def hear(self) -> None:
+        """Take in what the child has said until now."""
+        try:
+            for kind, reading in _probe_child.receive(self.child):
+                if kind == _FINAL:
+                    self.final = reading
+                elif reading.value is None and not reading.raw:
+                    self.note = reading.message
+                else:
+                    self.last = reading
+        except _probe_child.BrokenAnswer as error:
+            self.final = Reading(outcome=ERROR, message=str(error))
+            self.child.closed = True
+
+
+class _Run:
+    """All probes of one call, on their way from waiting to answered."""
+
+    def __init__(self, specs: Sequence[ProbeSpec], parallel: int) -> None:
+        self.waiting: List[ProbeSpec] = list(specs)
+        self.parallel = max(1, parallel)
+        self.active: Dict[int, _Active] = {}
+        self.broken: Dict[str, str] = {}
+        self.answers: Dict[str, Probe] = {}
+        self.selector = selectors.DefaultSelector()
+
+    def work(self) -> None:
+        try:
+            while self.waiting or self.active:
+                self._start_ready()
+                if self.active:
+                    self._wait()
+        finally:
+            _probe_child.end([asked.child for asked in self.active.values()])
+            self.selector.close()
+
+    def _start_ready(self) -> None:
+        """Start what may start now; the order within a group is the order in which it was given."""
+        busy = {asked.spec.group for asked in self.active.values() if asked.spec.group}
+        waiting: List[ProbeSpec] = []
+        for spec in self.waiting:
+            if spec.group in self.broken:
+                message = "not asked: %s did not answer within its deadline" % self.broken[spec.group]
+                self.answers[spec.name] = Probe(spec.name, SKIPPED, message=message, member=spec.member)
+            elif len(self.active) >= self.parallel or spec.group in busy:
+                waiting.append(spec)
+            else:
+                self._start(spec)
+                if spec.group:
+                    busy.add(spec.group)
+        self.waiting = waiting
+
+    def _start(self, spec: ProbeSpec) -> None:
+        started = time.monotonic()
+        try:
+            child = _probe_child.start(lambda send: _ask(spec, send))
+        except OSError as error:
+            message = "no process could be started for it: %s" % error.strerror
+            self.answers[spec.name] = Probe(spec.name, ERROR, message=message, member=spec.member)
+            return
+        self.active[child.descriptor] = _Active(spec, child, started)
+        self.selector.register(child.descriptor, selectors.EVENT_READ)
+
+    def _wait(self) -> None:
+        nearest = min(asked.due for asked in self.active.values())
+        for key, _events in self.selector.select(max(0.0, nearest - time.monotonic())):
+            self.active[key.fd].hear()
+        now = time.monotonic()
+        over = [asked for asked in self.active.values() if asked.child.closed or now >= asked.due]
+        for asked in over:
+            asked.hear()
+            asked.timed_out = not asked.child.closed
+            self.selector.unregister(asked.child.descriptor)
+            del self.active[asked.child.descriptor]
+        _probe_child.end([asked.child for asked in over])
+        for asked in over:
+            probe = _answer(asked)
+            self.answers[probe.name] = probe
+            if probe.outcome == TIMEOUT and asked.spec.group:
+                self.broken.setdefault(asked.spec.group, probe.name)
 
 
 def run_probes(specs: Sequence[ProbeSpec], parallel: int = 16) -> Dict[str, Probe]:
     """Run all probes side by side and return one answer for each, by name, in the order of ``specs``."""
-    waiting: Deque[ProbeSpec] = deque(specs)
-    busy: Set[str] = set()
-    broken: Dict[str, str] = {}
-    active: Dict[int, _Child] = {}
-    answers: Dict[str, Probe] = {}
-    selector = selectors.DefaultSelector()
+    run = _Run(specs, parallel)
+    with _children_are_waited_for(), _guardian.guarded():
+        run.work()
+    return {spec.name: run.answers[spec.name] for spec in specs}
+
+
+@contextmanager
+def _children_are_waited_for() -> Iterator[None]:
+    """A caller that ignores SIGCHLD would let the kernel forget how our children ended."""
+    before = signal.getsignal(signal.SIGCHLD)
+    if before != signal.SIG_IGN:
+        yield
+        return
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
-        while waiting or active:
-            _start_ready(waiting, busy, broken, active, answers, selector, parallel)
-            if not active:
-                continue
-            now = time.monotonic()
-            nearest = min(child.started + child.spec.deadline for child in active.values())
-            for key, _events in selector.select(max(0.0, nearest - now)):
-                child = active[key.fd]
-                if _receive(child):
-                    continue
-                _finish(child, active, selector, busy, answers, timed_out=False)
-            now = time.monotonic()
-            for child in [c for c in active.values() if now >= c.started + c.spec.deadline]:
-                _finish(child, active, selector, busy, answers, timed_out=True)
-            for name, probe in answers.items():
-                group = _group_of(specs, name)
-                if group and probe.outcome == TIMEOUT and group not in broken:
-                    broken[group] = name
+        yield
     finally:
-        for child in list(active.values()):
-            _kill(child)
-        selector.close()
-    return {spec.name: answers[spec.name] for spec in specs}
+        signal.signal(signal.SIGCHLD, before)
 
 
-def _group_of(specs: Sequence[ProbeSpec], name: str) -> str:
-    return next((spec.group for spec in specs if spec.name == name), "")
-
-
-def _start_ready(
-    waiting: Deque[ProbeSpec],
-    busy: Set[str],
-    broken: Dict[str, str],
-    active: Dict[int, _Child],
-    answers: Dict[str, Probe],
-    selector: selectors.BaseSelector,
-    parallel: int,
-) -> None:
-    for _unused in range(len(waiting)):
-        if len(active) >= parallel:
-            return
-        spec = waiting.popleft()
-        if spec.group in broken and spec.group:
-            message = "not asked: %s did not answer within its deadline" % broken[spec.group]
-            answers[spec.name] = Probe(spec.name, SKIPPED, message=message, member=spec.member)
-        elif spec.group and spec.group in busy:
-            waiting.append(spec)
-        else:
-            child = _fork(spec)
-            active[child.descriptor] = child
-            selector.register(child.descriptor, selectors.EVENT_READ)
-            if spec.group:
-                busy.add(spec.group)
-
-
-def _fork(spec: ProbeSpec) -> _Child:
-    reader, writer = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.close(reader)
-        _child_main(spec, writer)
-    os.close(writer)
-    os.set_blocking(reader, False)
-    return _Child(spec, pid, reader, time.monotonic())
-
-
-def _child_main(spec: ProbeSpec, writer: int) -> NoReturn:
-    """The child: run the function, send readings as frames, end without any of the parent's clean-up."""
-    status = 1
+def _ask(spec: ProbeSpec, send: _probe_child.Send) -> None:
+    """In the child: run the probe's function and send its readings."""
     try:
-        os.setsid()
-        _command.die_with_parent()
-        _command.on_start = lambda group: _send(writer, b"s", group)
-        _command.on_end = lambda group: _send(writer, b"e", group)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)
-        try:
-            reading = spec.run(lambda partial: _send(writer, b"p", partial))
-        except ProbeFailure as failure:
-            reading = failure.reading
-        except OSError as error:
-            reading = Reading(outcome=outcome_of(error), message=str(error))
-        except MemoryError:
-            reading = Reading(outcome=ERROR, message="out of memory in the probe")
-        except Exception as error:  # a fault of ours costs this probe, is named, and loses nothing else
-            reading = Reading(outcome=ERROR, message="%s: %s" % (type(error).__name__, error))
-        _send(writer, b"f", reading)
-        status = 0
-    finally:
-        os._exit(status)
-
-
-def _send(writer: int, kind: bytes, value: Any) -> None:
-    payload = pickle.dumps(value, protocol=4)
-    data = memoryview(_FRAME.pack(kind, len(payload)) + payload)
-    while data:
-        data = data[os.write(writer, data) :]
-
-
-def _receive(child: _Child) -> bool:
-    """Read what is there; False when the child has closed its end."""
+        reading = spec.run(lambda partial: send(_PARTIAL, partial))
+    except ProbeFailure as failure:
+        reading = failure.reading
+    except OSError as error:
+        reading = Reading(outcome=outcome_of(error), message=str(error))
+    except MemoryError:
+        reading = Reading(outcome=ERROR, message="out of memory in the probe")
+    except Exception as error:  # noqa: BLE001 - a fault of ours costs this probe, is named, and loses nothing else
+        reading = Reading(outcome=ERROR, message="%s: %s" % (type(error).__name__, error))
     try:
-        block = os.read(child.descriptor, 1024 * 1024)
-    except BlockingIOError:
-        return True
-    child.buffer += block
-    while len(child.buffer) >= _FRAME.size:
-        kind, size = _FRAME.unpack_from(child.buffer)
-        if size > _FRAME_LIMIT:
-            child.final = Reading(outcome=ERROR, message="answer of %d bytes is over the limit" % size)
-            return False
-        if len(child.buffer) < _FRAME.size + size:
-            break
-        value = pickle.loads(bytes(child.buffer[_FRAME.size : _FRAME.size + size]))  # noqa: S301 - our own child
-        del child.buffer[: _FRAME.size + size]
-        if kind == b"s":
-            child.groups.add(value)
-        elif kind == b"e":
-            child.groups.discard(value)
-        elif kind == b"p":
-            child.last = value
-        else:
-            child.final = value
-    return bool(block)
+        send(_FINAL, reading)
+    except (AttributeError, TypeError, ValueError, pickle.PicklingError) as error:
+        reading = Reading(raw=reading.raw, outcome=ERROR, message="the answer cannot be sent: %s" % error)
+        send(_FINAL, reading)
 
 
-def _finish(
-    child: _Child,
-    active: Dict[int, _Child],
-    selector: selectors.BaseSelector,
-    busy: Set[str],
-    answers: Dict[str, Probe],
-    timed_out: bool,
-) -> None:
-    spec = child.spec
-    selector.unregister(child.descriptor)
-    del active[child.descriptor]
-    busy.discard(spec.group)
-    status = _kill(child)
-    partial = False
-    if child.final is not None:
-        reading = child.final
+def _answer(asked: _Active) -> Probe:
+    """What a probe that is over has answered."""
+    reading, status = asked.final, asked.child.status
+    if reading is not None:
         partial = reading.outcome == TIMEOUT or reading.cut_bytes > 0
-    elif timed_out:
-        reading = child.last or Reading()
-        left = "" if status is not None else "; process %d cannot be killed and was left behind" % child.pid
-        reading.outcome, reading.message = TIMEOUT, "no answer within %g s%s" % (spec.deadline, left)
-        partial = True
     else:
-        reading = child.last or Reading()
-        reading.outcome, reading.message = ERROR, "the probe ended without an answer (%s)" % _status_text(status)
-        partial = child.last is not None
-    answers[spec.name] = Probe(
+        reading = asked.last or Reading()
+        partial = asked.last is not None or asked.timed_out
+        if asked.timed_out:
+            reading.outcome = TIMEOUT
+            reading.message = "no answer within %g s" % asked.spec.deadline
+            if status is None:
+                reading.message += "; process %d cannot be killed and was left behind" % asked.child.pid
+        else:
+            reading.outcome = ERROR
+            reading.message = "the probe ended without an answer (%s)" % _status_text(status)
+        if asked.note:
+            reading.message += "; last asked: " + asked.note
+    spec = asked.spec
+    return Probe(
         spec.name,
         reading.outcome,
         reading.value,
         reading.raw,
         reading.message,
         reading.source,
-        time.monotonic() - child.started,
+        time.monotonic() - asked.started,
         reading.cut_bytes,
         partial,
         spec.member,
@@ -338,21 +328,3 @@ def _status_text(status: Optional[int]) -> str:
     if os.WIFSIGNALED(status):
         return "signal %d" % os.WTERMSIG(status)
     return "exit status %d" % os.WEXITSTATUS(status)
-
-
-def _kill(child: _Child) -> Optional[int]:
-    """End a child with everything it started; its wait status, or None when it cannot be ended."""
-    for group in [*child.groups, child.pid]:
-        try:
-            os.killpg(group, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
-    os.close(child.descriptor)
-    end = time.monotonic() + _command.KILL_GRACE_SECONDS
-    while True:
-        pid, status = os.waitpid(child.pid, os.WNOHANG)
-        if pid == child.pid:
-            return status
-        if time.monotonic() >= end:
-            return None
-        time.sleep(0.005)
