@@ -1,0 +1,730 @@
+#!/usr/bin/python3
+# Copyright (c) 2026, the gpufleet.baseline authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A stand-in for the vLLM server, for everything that a machine without GPUs cannot show.
+
+`vllm serve MODEL --flags` replays a recorded start (files in `recordings/`, taken from real logs) with its
+timing, then answers the OpenAI endpoints, `/health` and `/metrics` under vLLM's own names. One name picks
+what happens: LAB_SCENARIO (README.md beside this file lists them all). It is one file, for Python 3.9 and
+newer and the standard library only, because it is copied into an image that holds nothing else; that is why
+it is longer than its neighbours. It invents no log line: process ids, times, port, model, versions and the
+launch's own flags are put into the recorded ones, and nothing else is changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from datetime import datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Dict, List, Match, Optional, Tuple
+
+HERE = Path(os.path.realpath(__file__)).parent
+READY = b"Application startup complete."
+SERVING = re.compile(rb'INFO:     [\d.]+:\d+ - "|Avg prompt throughput')
+STAMP = re.compile(
+    rb"(?:(?<=INFO )|(?<=DEBUG )|(?<=ERROR )|(?<=WARNING ))\d\d-\d\d \d\d:\d\d:\d\d(?= \[)"
+    rb"|\b20\d\d-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{3})?"
+    rb"|(?<=\[[WEI])\d{3,4} \d\d:\d\d:\d\d\.\d{9}"
+)
+PROCESS = re.compile(rb"\(([A-Z]\w*(?:[ -]\w+)?) pid=(\d+)\)")
+PID = re.compile(rb'(pid[= ]|process \[|"process": |^[\w.-]+:(?=\d+:\d+ \[)|^[\w.-]+:\d+:(?=\d+ \[))(\d+)')
+MAIN_PROCESSES = (b"APIServer", b"MainProcess")
+
+# Where a healthy start stops for good, by the last line it prints.
+HANGS = {
+    "hang-in-container": b"",
+    "hang-in-model-config": b"non-default args",
+    "hang-in-devices": b"Initializing a V1 LLM engine",
+    "hang-in-weights": b"Completed | 0/",
+    "hang-in-engine": b"Model loading took",
+    "hang-in-api": b"Supported tasks",
+}
+ANSWERS = {"wrong-content": "repeated", "empty-content": "empty", "never-answers": "never"}
+TEXT = "The capital of France is Paris. It lies on the Seine and has been the seat of government for long."
+
+
+def setting(name: str, default: str) -> str:
+    return os.environ.get("LAB_" + name, default)
+
+
+# --- the launch ---------------------------------------------------------------------------------------------
+
+
+class Launch:
+    """What `vllm serve` was asked for: the model, and the flags under vLLM's own names."""
+
+    SHORT = {"-tp": "tensor_parallel_size", "-pp": "pipeline_parallel_size", "-dp": "data_parallel_size"}
+    SHORT.update({"-q": "quantization", "-r": "node_rank", "-n": "nnodes"})
+
+    def __init__(self, argv: List[str]) -> None:
+        self.model = ""
+        self.flags: Dict[str, Any] = {}
+        words = list(argv)
+        while words:
+            word = words.pop(0)
+            if not word.startswith("-"):
+                self.model = self.model or word
+                continue
+            name, equals, value = word.partition("=")
+            name = self.SHORT.get(name, name.lstrip("-").replace("-", "_"))
+            if not equals and words and not re.match(r"--?[a-zA-Z]", words[0]):
+                value, equals = words.pop(0), "="
+            if not equals and name.startswith("no_"):
+                self.flags[name[3:]] = False
+            else:
+                self.flags[name] = typed(value) if equals else True
+        self.model = str(self.flags.get("model", self.model))
+
+    def number(self, name: str, default: int) -> int:
+        return int(self.flags.get(name, default))
+
+    @property
+    def served(self) -> str:
+        return str(self.flags.get("served_model_name", self.model))
+
+    @property
+    def nodes(self) -> int:
+        return self.number("nnodes", 1)
+
+    @property
+    def rank(self) -> int:
+        return self.number("node_rank", 0)
+
+    @property
+    def master(self) -> Tuple[str, int]:
+        return str(self.flags.get("master_addr", "127.0.0.1")), self.number("master_port", 29501)
+
+    def has(self, condition: str) -> bool:
+        """`--flag`, `--flag=value`, `VARIABLE` or `VARIABLE=value` holds for this launch."""
+        name, equals, wanted = condition.partition("=")
+        found = os.environ.get(name)
+        if name.startswith("-"):
+            value = self.flags.get(name.lstrip("-").replace("-", "_"))
+            found = None if value in (None, False) else str(value)
+        return found is not None and (not equals or found == wanted)
+
+    def scenario(self) -> str:
+        rules = [rule.strip() for rule in setting("SCENARIO_IF", "").split(";")]
+        for condition, _space, name in (rule.rpartition(" ") for rule in rules if rule):
+            if self.has(condition):
+                return name
+        return setting("SCENARIO", "healthy")
+
+
+def typed(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+# --- recordings ---------------------------------------------------------------------------------------------
+
+
+class Recording:
+    """A log below a few header lines (`#| key: value`), cut where the server became ready."""
+
+    def __init__(self, path: Path) -> None:
+        # Only a line feed ends a line: progress bars carry carriage returns inside one.
+        lines = [line + b"\n" for line in path.read_bytes().split(b"\n")]
+        if lines[-1] == b"\n":
+            lines.pop()
+        self.header: Dict[str, str] = {}
+        while lines and lines[0].startswith(b"#| "):
+            key, _colon, value = lines.pop(0)[3:].decode().partition(":")
+            self.header[key] = value.strip()
+        ready = next((number for number, line in enumerate(lines) if READY in line), None)
+        if self.header.get("part") == "tail":
+            ready = -1
+        self.serves = ready is not None
+        cut = len(lines) if ready is None else ready + 1
+        self.start, rest = lines[:cut], lines[cut:]
+        self.serving = [line for line in rest if SERVING.search(line)]
+        self.after = [line for line in rest if line not in self.serving]
+        self.end = self.header.get("end", "serve")
+
+
+def recording(name: str, launch: Launch) -> Recording:
+    """The recording that fits this launch's shape: of its node, of more than one GPU, or the plain one."""
+    folder = HERE / "recordings"
+    wanted = [name + "-tp2", name] if launch.number("tensor_parallel_size", 1) > 1 else [name]
+    if launch.nodes > 1 and launch.rank:
+        wanted = [name + ".node1", "healthy.node1"]
+    elif launch.nodes > 1:
+        wanted = [name + ".node0", name]
+    for candidate in wanted:
+        if (folder / (candidate + ".log")).is_file():
+            return Recording(folder / (candidate + ".log"))
+    known = ", ".join(sorted(path.stem for path in folder.glob("*.log")))
+    sys.exit("stand-in engine: no recording for scenario %r; there are: %s" % (name, known))
+
+
+# --- printing -----------------------------------------------------------------------------------------------
+
+
+class Log:
+    """Prints recorded lines at their recorded distance in time, with what must differ put in."""
+
+    CONFIG = ["tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "enforce_eager"]
+    CONFIG += ["kv_cache_dtype", "enable_prefix_caching", "load_format", "quantization", "served_model_name"]
+
+    def __init__(self, launch: Launch, parts: List[Recording]) -> None:
+        self.launch = launch
+        self.factor = float(setting("TIME_FACTOR", "1"))
+        self.lock = threading.Lock()
+        self.children: Dict[bytes, Child] = {}
+        self.names: Dict[bytes, bytes] = {}
+        self.swaps: List[Tuple[bytes, bytes]] = []
+        for part in parts:
+            self.swaps += swaps(part.header, launch)
+            for line in part.start + part.after:
+                self.names.update((pid, name) for name, pid in PROCESS.findall(line))
+
+    def replay(self, lines: List[bytes]) -> None:
+        began, first = time.monotonic(), None
+        for line in lines:
+            stamp = STAMP.search(line)
+            if stamp:
+                at = recorded_seconds(stamp.group())
+                first = at if first is None else first
+                pause = (at - first) * self.factor - (time.monotonic() - began)
+                if pause > 0:
+                    time.sleep(pause)
+            self.write(line)
+
+    def write(self, line: bytes) -> None:
+        stream = sys.stdout.buffer if STAMP.search(line) or b" NCCL " in line else sys.stderr.buffer
+        line = self.rewrite(line)
+        with self.lock:
+            stream.write(line)
+            stream.flush()
+
+    def rewrite(self, line: bytes) -> bytes:
+        for old, new in self.swaps:
+            line = line.replace(old, new)
+        flags = self.launch.flags
+        if b"non-default args: {" in line:
+            given = {"model_tag": self.launch.model, "model": self.launch.model, **flags}
+            line = line[: line.index(b"args: {")] + b"args: " + repr(given).encode() + line[-2:].lstrip(b"}")
+        if "max_model_len" in flags:
+            line = re.sub(rb"(max model len |max_seq_len=)\d+", rb"\g<1>%d" % flags["max_model_len"], line)
+        if b"LLM engine (v" in line:
+            for name in [name for name in self.CONFIG if name in flags]:
+                line = re.sub(rb"\b%s=[^,]*" % name.encode(), f"{name}={flags[name]}".encode(), line, count=1)
+        now = datetime.now()
+        line = PID.sub(lambda found: found.group(1) + str(self.pid(found.group(2))).encode(), line)
+        return STAMP.sub(lambda found: stamp_like(found, now), line)
+
+    def pid(self, recorded: bytes) -> int:
+        """The process that plays a recorded one; it is started when the log first names it."""
+        name = self.names.get(recorded)
+        if name is None:
+            return int(recorded)
+        if name in MAIN_PROCESSES:
+            return os.getpid()
+        if recorded not in self.children:
+            self.children[recorded] = Child(name.decode())
+        return self.children[recorded].process.pid
+
+    def fill(self, lines: List[bytes], wanted: int) -> None:
+        """The same recorded lines again and again, in blocks, until so many bytes are written."""
+        while wanted > 0:
+            block = b"".join(self.rewrite(line) for line in lines) * 200
+            with self.lock:
+                sys.stdout.buffer.write(block)
+                sys.stdout.buffer.flush()
+            wanted -= len(block)
+
+
+def swaps(header: Dict[str, str], launch: Launch) -> List[Tuple[bytes, bytes]]:
+    """What stands in a recording and what stands there in this run."""
+    host, port = launch.master
+    actual = {"model": launch.model, "port": "http://0.0.0.0:%d" % launch.number("port", 8000)}
+    actual.update(head="%s:%d" % (host, port), host=socket.gethostname())
+    actual.update(version=installed("vllm"), nccl=installed("nvidia_nccl_cu13"))
+    recorded = dict(header, port="http://0.0.0.0:" + header.get("port", "-"))
+    pairs = [(recorded.get(key, ""), new) for key, new in actual.items()]
+    return [(old.encode(), new.encode()) for old, new in pairs if old and new and old != new]
+
+
+def installed(package: str) -> str:
+    """The version that the image's *.dist-info names, so that log, image and API agree."""
+    found = sorted(Path("/usr/local/lib").glob("python3*/dist-packages/%s-*.dist-info" % package))
+    return found[0].name[len(package) + 1 : -len(".dist-info")] if found else ""
+
+
+def recorded_seconds(stamp: bytes) -> float:
+    text = stamp.decode().replace(",", ".")
+    if re.match(r"\d{3,4} ", text):  # c10d: the month without a leading zero, a day of two digits
+        date, clock = text.split(" ")
+        text = "%s-%s %s" % (date[:-2], date[-2:], clock)
+    date, clock = text.split(" ")
+    month, day = (int(part) for part in date.split("-")[-2:])
+    hours, minutes, seconds = clock.split(":")
+    days = datetime(2026, month, day).timetuple().tm_yday
+    return days * 86400.0 + int(hours) * 3600 + int(minutes) * 60 + float(seconds)
+
+
+def stamp_like(found: Match[bytes], now: datetime) -> bytes:
+    text = found.group()
+    if text[4:5] == b"-":
+        millis = text[19:20].decode() + "%03d" % (now.microsecond // 1000)
+        shape = "%Y-%m-%d %H:%M:%S" + (millis if text[19:] else "")
+    elif text[2:3] == b"-":
+        shape = "%m-%d %H:%M:%S"
+    else:
+        shape = "%d%%d %%H:%%M:%%S.%06d000" % (now.month, now.microsecond)
+    return now.strftime(shape).encode()
+
+
+class Child:
+    """A process with vLLM's title that does nothing and ends with its parent."""
+
+    PROGRAM = "import os\nopen('/proc/self/comm', 'w').write(%r)\nos.read(%d, 1)\n"
+
+    def __init__(self, name: str) -> None:
+        title = "VLLM::" + name
+        life, self.held = os.pipe()
+        # No argument but the title, as setproctitle leaves the command line; so the code comes on stdin.
+        self.process = subprocess.Popen(
+            [title], executable=sys.executable, stdin=subprocess.PIPE, pass_fds=(life,)
+        )
+        os.close(life)
+        assert self.process.stdin is not None
+        self.process.stdin.write((self.PROGRAM % (title[:15], life)).encode())
+        self.process.stdin.close()
+
+
+# --- the ranks of one launch --------------------------------------------------------------------------------
+
+
+class Group:
+    """The connections between the head and the other nodes, made where the recorded ranks meet."""
+
+    def __init__(self, launch: Launch, factor: float) -> None:
+        self.launch = launch
+        self.factor = factor
+        self.peers: List[socket.socket] = []
+
+    def join(self) -> bool:
+        """Wait for the others as torch does: the head for ever, the rest for (scaled) ten minutes."""
+        if self.launch.rank == 0:
+            listener = socket.create_server(("", self.launch.master[1]), backlog=self.launch.nodes)
+            while len(self.peers) < self.launch.nodes - 1:
+                self.peers.append(listener.accept()[0])
+            listener.close()
+            return True
+        until = time.monotonic() + max(600 * self.factor, 10)
+        while time.monotonic() < until:
+            try:
+                self.peers = [socket.create_connection(self.launch.master, timeout=5)]
+                return True
+            except OSError:
+                time.sleep(0.2)
+        return False
+
+    def step(self) -> str:
+        """One step of the model on all ranks: `ok`, `killed` (a connection closed) or `silent`."""
+        limit = os.environ.get("VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS")
+        for peer in self.peers:
+            peer.settimeout(float(limit) if limit else max(300 * self.factor, 5))
+            try:
+                peer.sendall(b".")
+                if not peer.recv(1):
+                    return "killed"
+            except socket.timeout:  # noqa: UP041 - another class than TimeoutError in Python 3.9
+                return "silent"
+            except OSError:
+                return "killed"
+        return "ok"
+
+    def follow(self) -> None:
+        """The other side of `step`, until the head is gone."""
+        self.peers[0].settimeout(None)
+        try:
+            while self.peers[0].recv(1):
+                self.peers[0].sendall(b".")
+        except OSError:
+            return
+
+
+# --- answering ----------------------------------------------------------------------------------------------
+
+
+# What is counted: the metric's name and, where it has several lines, the label of the one meant.
+COUNTERS = {
+    "queries": ("prefix_cache_queries_total", ""),
+    "hits": ("prefix_cache_hits_total", ""),
+    "prompt": ("prompt_tokens_total", ""),
+    "generation": ("generation_tokens_total", ""),
+    "running": ("num_requests_running", ""),
+    "stop": ("request_success_total", 'finished_reason="stop"'),
+    "length": ("request_success_total", 'finished_reason="length"'),
+}
+
+
+class Engine:
+    """What the endpoints share: tokens, the prefix cache, the counters, and when it dies."""
+
+    def __init__(self, launch: Launch, answer: str, default_length: int) -> None:
+        self.launch = launch
+        self.answer = answer
+        self.limit = launch.number("max_model_len", default_length)
+        self.block = launch.number("block_size", 16)
+        self.caching = launch.flags.get("enable_prefix_caching", True) is not False
+        self.blocks: set[int] = set()
+        self.lock = threading.Lock()
+        self.dead = threading.Event()
+        self.group: Optional[Group] = None
+        self.fault, _colon, number = setting("FAULT", "none").partition(":")
+        self.fault_at = float(number or 1)
+        self.requests = 0
+        self.cause = ""
+        self.counters = dict.fromkeys(COUNTERS, 0.0)
+
+    def count(self, **added: float) -> None:
+        with self.lock:
+            for name, number in added.items():
+                self.counters[name] += number
+
+    def look_up(self, tokens: List[str]) -> None:
+        """Count how many full blocks of this prompt were seen before, as vLLM's prefix cache does."""
+        hits, key, matching = 0, 0, True
+        with self.lock:
+            for end in range(self.block, len(tokens) + 1, self.block):
+                key = hash((key, tuple(tokens[end - self.block : end])))
+                matching = matching and key in self.blocks
+                # The last token is always computed, so a prompt is never taken from the cache whole.
+                hits += self.block if matching and end < len(tokens) else 0
+                self.blocks.add(key)
+        self.count(queries=len(tokens), hits=hits)
+
+    def generate(self, tokens: List[str], wanted: int) -> List[str]:
+        """The answered tokens; an engine that dies on the way answers nothing."""
+        self.count(running=1)
+        try:
+            self.requests += 1
+            seen = {"requests": self.requests, "prompt": len(tokens), "parallel": self.counters["running"]}
+            if self.fault in seen and seen[self.fault] >= self.fault_at:
+                self.die("")
+            if self.group:
+                with self.lock:
+                    state = self.group.step()
+                if state != "ok":
+                    self.die("peer-" + state)
+            if self.answer == "never":
+                self.dead.wait()
+            if self.caching:
+                self.look_up(tokens)
+            words = {"text": tokens_of(TEXT), "repeated": ["!"] * 4096}.get(self.answer, [])
+            out = (words * (wanted // max(len(words), 1) + 1 if self.answer == "repeated" else 1))[:wanted]
+            self.dead.wait(len(out) * float(setting("TOKEN_SECONDS", "0.002")))
+            self.count(prompt=len(tokens), generation=len(out))
+            return [] if self.dead.is_set() else out
+        finally:
+            self.count(running=-1)
+
+    def metrics(self) -> bytes:
+        """vLLM's own metrics as recorded on an idle server, with the numbers that are counted here."""
+        text = (HERE / "recordings" / "metrics.txt").read_text(encoding="utf-8")
+        text = text.replace('model_name="./tiny-model"', 'model_name="%s"' % self.launch.served)
+        for key, (name, label) in COUNTERS.items():
+            line = r"^(vllm:%s\{[^\n]*%s[^\n]*\}) \S+$" % (name, label)
+            text = re.sub(line, r"\g<1> %s" % float(self.counters[key]), text, flags=re.M)
+        return text.encode()
+
+    def die(self, cause: str) -> None:
+        self.cause = self.cause or cause
+        self.dead.set()
+
+
+def longest(asked: Dict[str, Any]) -> int:
+    return int(asked.get("max_completion_tokens") or asked.get("max_tokens") or 0)
+
+
+def tokens_of(text: str) -> List[str]:
+    return re.findall(r"\s?\w{1,5}|\s?[^\w\s]|\s", text)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """The endpoints; their bodies are recorded ones (`recordings/http.json`) with this request's values."""
+
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "uvicorn", ""
+    engine: Engine
+    log: Log
+    access = b"INFO:     "
+    bodies: Dict[str, Any] = {}
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        if path == "/metrics":
+            return self.send(200, self.engine.metrics(), "text/plain; version=1.0.0; charset=utf-8")
+        if path in ("/health", "/ping"):
+            return self.send(200, b"")
+        if path == "/version":
+            return self.send(200, {"version": installed("vllm")})
+        if path == "/v1/models":
+            body = self.body("models")
+            launch = self.engine.launch
+            body["data"][0].update(id=launch.served, root=launch.model, created=int(time.time()))
+            body["data"][0]["max_model_len"] = self.engine.limit
+            return self.send(200, body)
+        known = path in ("/v1/chat/completions", "/v1/completions")
+        return self.send(405 if known else 404, self.body("method_not_allowed" if known else "not_found"))
+
+    def do_POST(self) -> None:
+        data = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        chat = self.path == "/v1/chat/completions"
+        if not chat and self.path != "/v1/completions":
+            return self.send(404, self.body("not_found"))
+        try:
+            asked = json.loads(data)
+            prompt = "\n".join(str(m["content"]) for m in asked["messages"]) if chat else str(asked["prompt"])
+        except ValueError:
+            return self.send(400, self.body("bad_json"))
+        except (KeyError, TypeError):
+            return self.send(400, self.body("no_messages"))
+        tokens = tokens_of(prompt)
+        refusal = self.refusal(asked, len(tokens))
+        if refusal:
+            return self.send(refusal["error"]["code"], refusal)
+        limit = longest(asked) or (self.engine.limit if chat else 16)
+        wanted = min(limit, self.engine.limit - len(tokens))
+        out = self.engine.generate(tokens, wanted)
+        if self.engine.dead.is_set():
+            return self.send(500, self.body("engine_dead"))
+        return self.answer(asked, "chat" if chat else "completion", out, len(tokens), wanted)
+
+    def refusal(self, asked: Dict[str, Any], given: int) -> Optional[Dict[str, Any]]:
+        launch, limit = self.engine.launch, self.engine.limit
+        if asked.get("model", launch.served) != launch.served:
+            return self.body("wrong_model", nope=str(asked["model"]), **{"./tiny-model": launch.served})
+        wanted = longest(asked) or 1
+        if given >= limit:
+            return self.body("prompt_too_long", **{"1024": str(limit), "1025": str(given)})
+        if wanted > limit:
+            return self.body("too_many_tokens", **{"1024": str(limit), "5000": str(wanted)})
+        return None
+
+    def body(self, name: str, **changes: str) -> Dict[str, Any]:
+        """A recorded body; in an error's message the recorded values make room for this request's."""
+        body: Dict[str, Any] = json.loads(json.dumps(self.bodies[name]))
+        for old, new in changes.items():
+            body["error"]["message"] = body["error"]["message"].replace(old, new)
+        return body
+
+    def answer(self, asked: Dict[str, Any], kind: str, out: List[str], given: int, wanted: int) -> None:
+        reason = "length" if len(out) >= wanted else "stop"
+        self.engine.count(**{reason: 1})
+        common = {"id": "chatcmpl-" + os.urandom(8).hex(), "created": int(time.time())}
+        common["model"] = self.engine.launch.served
+        if asked.get("stream"):
+            return self.stream(kind, common, out, reason)
+        body = self.body(kind)
+        body.update(common)
+        body["usage"].update(prompt_tokens=given, completion_tokens=len(out), total_tokens=given + len(out))
+        body["choices"][0]["finish_reason"] = reason
+        say(body["choices"][0], kind, "".join(out))
+        return self.send(200, body)
+
+    def stream(self, kind: str, common: Dict[str, Any], out: List[str], reason: str) -> None:
+        events: List[Dict[str, Any]] = json.loads(json.dumps(self.bodies[kind + "_stream"]))
+        first, middle, last = events[:-2], events[-2], events[-1]
+        last["choices"][0]["finish_reason"] = reason
+        chunks = list(first)
+        for token in out:
+            chunk = json.loads(json.dumps(middle))
+            say(chunk["choices"][0], kind, token)
+            chunks.append(chunk)
+        text = "".join("data: %s\n\n" % json.dumps({**chunk, **common}) for chunk in chunks + [last])
+        self.send(200, (text + "data: [DONE]\n\n").encode(), "text/event-stream; charset=utf-8")
+
+    def send(self, status: int, body: Any, kind: str = "application/json") -> None:
+        data = body if isinstance(body, bytes) else json.dumps(body, separators=(",", ":")).encode()
+        line = '%s:%d - "%s %s HTTP/1.1" %d %s\n'
+        request = (*self.client_address[:2], self.command, self.path, status, self.responses[status][0])
+        self.log.write(self.access + (line % request).encode())
+        self.send_response(status)
+        if data:
+            self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_ignored: Any) -> None:
+        """The access log is printed by `send`, in the form the recording has."""
+
+
+def say(choice: Dict[str, Any], kind: str, text: str) -> None:
+    """Put the text where this kind of answer carries it."""
+    if kind == "chat":
+        choice["delta" if "delta" in choice else "message"]["content"] = text
+    else:
+        choice["text"] = text
+
+
+class Server(ThreadingHTTPServer):
+    """Bound at the start, as vLLM does it; listening only when the engine is ready."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, launch: Launch) -> None:
+        address = (str(launch.flags.get("host", "0.0.0.0")), launch.number("port", 8000))
+        super().__init__(address, Handler, bind_and_activate=False)
+        self.server_bind()
+
+
+# --- one run ------------------------------------------------------------------------------------------------
+
+
+def visible_gpus() -> Optional[int]:
+    """GPUs that this container sees, or None where there is no driver at all to ask."""
+    try:
+        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, timeout=5, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0 if setting("NEEDS_GPU", "") else None
+    return listed.stdout.count(b"GPU ")
+
+
+class Run:
+    """One `vllm serve` from its first line to its exit."""
+
+    def __init__(self, launch: Launch) -> None:
+        self.launch = launch
+        self.name = launch.scenario()
+        self.server: Optional[Server] = None
+        name = "healthy" if self.name in HANGS or self.name in ANSWERS else self.name
+        self.recording = recording(self.obstacle() or name, launch)
+        self.tail = self.recording
+        if self.recording.header.get("part") == "tail":
+            self.recording = recording("healthy", launch)
+        self.log = Log(launch, [self.recording, self.tail])
+
+    def obstacle(self) -> str:
+        """What really stands in the way of this launch, whatever the scenario says."""
+        kinds = ("tensor_parallel_size", "pipeline_parallel_size")
+        needed = self.launch.number(kinds[0], 1) * self.launch.number(kinds[1], 1)
+        gpus = visible_gpus()
+        if gpus is not None and gpus * self.launch.nodes < needed:
+            return "devices-world-size" if gpus else "devices-no-cuda-gpus"
+        if not self.launch.rank:
+            try:
+                self.server = Server(self.launch)
+            except OSError:
+                return "api-port-in-use"
+        return ""
+
+    def play(self) -> int:
+        self.start()
+        if self.name in HANGS or self.recording.end == "hang":
+            return wait_for_ever()
+        if self.launch.rank and self.group:
+            return self.follow()
+        if not self.recording.serves or not self.server:
+            return self.finish(self.recording)
+        return self.serve(self.server)
+
+    def start(self) -> None:
+        """Print the start, and meet the other nodes at the line with which the recorded ranks met."""
+        lines = self.recording.start
+        if self.name in HANGS:
+            marker = HANGS[self.name]
+            lines = lines[: next((n + 1 for n, line in enumerate(lines) if marker and marker in line), 0)]
+        self.group = None
+        if self.launch.nodes > 1:
+            meeting = [n for n, line in enumerate(lines) if b"distributed_init_method=" in line]
+            cut = meeting[-1] + 1 if meeting else len(lines)
+            self.log.replay(lines[:cut])
+            lines = lines[cut:]
+            group = Group(self.launch, self.log.factor)
+            if not meeting:
+                return
+            if not group.join():
+                self.recording = recording("engine-rendezvous-timeout", self.launch)
+                lines = self.recording.after
+            self.group = group
+        self.log.replay(lines)
+
+    def follow(self) -> int:
+        """A headless rank has no endpoint; when the head is gone it says so and stays, as real ones did."""
+        assert self.group is not None
+        if not self.recording.serves:
+            return self.finish(self.recording)
+        self.group.follow()
+        lost = recording("peer-lost", self.launch)
+        self.log.replay(lost.after)
+        return self.finish(lost)
+
+    def serve(self, server: Server) -> int:
+        text = b"".join(self.recording.start)
+        length = re.search(rb"max model len (\d+)", text)
+        engine = Engine(self.launch, ANSWERS.get(self.name, "text"), int(length.group(1)) if length else 4096)
+        engine.group = self.group
+        if self.tail.end != "serve" and engine.fault == "none":
+            engine.fault = "requests"
+        Handler.engine, Handler.log = engine, self.log
+        Handler.bodies = json.loads((HERE / "recordings" / "http.json").read_text(encoding="utf-8"))
+        ready = next(line for line in self.recording.start if READY in line)
+        Handler.access = ready[: ready.index(b"INFO: ")] + b"INFO:     "
+        server.server_activate()
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        signal.signal(signal.SIGTERM, lambda *_: engine.die("stopped"))
+        self.log.fill(self.recording.serving, int(setting("LOG_BYTES", "0")))
+        engine.dead.wait(engine.fault_at if engine.fault == "seconds" else None)
+        engine.die("")
+        return self.end(engine.cause)
+
+    def end(self, cause: str) -> int:
+        """Print how it ends: stopped in order, a peer gone, or the death that the scenario names."""
+        time.sleep(0.2)  # the request that was under way gets its answer first
+        tail = self.tail
+        if cause == "stopped":
+            tail = self.recording if self.recording.end == "serve" else recording("healthy", self.launch)
+        elif cause:
+            tail = recording(cause, self.launch)
+        self.log.replay(tail.after)
+        return self.finish(tail)
+
+    def finish(self, played: Recording) -> int:
+        what, _space, code = played.end.partition(" ")
+        if what == "hang":
+            return wait_for_ever()
+        if what == "signal":
+            os.kill(os.getpid(), int(code))
+        return int(code) if what == "exit" else 0
+
+
+def wait_for_ever() -> int:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    while True:
+        signal.pause()
+
+
+def main(argv: List[str]) -> int:
+    if argv[:1] == ["--version"]:
+        print(installed("vllm"))
+        return 0
+    if argv[:1] != ["serve"]:
+        print("usage: vllm serve [model_tag] [options]", file=sys.stderr)
+        return 2
+    return Run(Launch(argv[1:])).play()
+
+
+if __name__ == "__main__":
+    CODE = main(sys.argv[1:])
+    sys.stdout.flush()
+    os._exit(CODE)  # the threads that serve are not waited for
