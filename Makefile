@@ -16,11 +16,25 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 VENV := .venv
 CONTROLLER := meta/controller-requirements.txt
 TESTING := tests/requirements.txt
+# Where the checkout is linked as the collection: a copy in the user's home must not shadow it.
+COLLECTIONS := $(CURDIR)/.cache/tree
+RUN := $(VENV)/bin/python tests/tools
 PIP := $(VENV)/bin/python -m pip install -qq --disable-pip-version-check
 
 .PHONY: help
 help:  ## this list
-	@sed -n 's/^\([a-z-]*\):.*  ## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r n t; do printf '  %-10s %s\n' "$$n" "$$t"; done
+	@sed -n 's/^\([a-z-]*\):.*  ## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
+		printf '  make %-12s %s\n' "$$name" "$$text"; done
+
+.PHONY: freeze
+freeze: setup  ## freeze this machine into a sealed record, and say where it is; ARGS="..." goes to ansible-playbook
+	@ANSIBLE_COLLECTIONS_PATH=$(COLLECTIONS) $(VENV)/bin/ansible-playbook playbooks/freeze.yml -i inventories/local $(ARGS)
+
+.PHONY: test
+test:  ## everything CI runs; as root it installs and starts Docker Engine where it is missing, saying so first
+	@tests/tools/system.sh "$(PYTHON)"
+	@$(MAKE) --no-print-directory setup-tests
+	@$(RUN)/run_all.py
 
 .PHONY: setup
 setup: $(VENV)/.controller  ## prepare .venv: ansible-core and the libraries of the controller, pinned
@@ -28,11 +42,52 @@ setup: $(VENV)/.controller  ## prepare .venv: ansible-core and the libraries of 
 .PHONY: setup-tests
 setup-tests: $(VENV)/.tests  ## setup, and what the tests need
 
-$(VENV)/.controller: $(CONTROLLER)
+# Made anew when the checkout was moved: its programs begin with the old path.
+LINKED := $(realpath $(wildcard $(VENV)/lib/python3*/site-packages/ansible_collections/gpufleet/baseline))
+$(VENV)/.controller: $(CONTROLLER) $(if $(filter $(CURDIR),$(LINKED)),,moved)
+	@echo "setup: installing $(CONTROLLER) into $(VENV)"
 	@tests/tools/venv.sh "$(PYTHON)" $(VENV)
 	@$(PIP) -r $(CONTROLLER)
 	@touch $@
 
 $(VENV)/.tests: $(VENV)/.controller $(TESTING)
+	@echo "setup: installing $(TESTING) into $(VENV)"
 	@$(PIP) -r $(CONTROLLER) -r $(TESTING)
 	@touch $@
+
+.PHONY: moved
+moved:
+
+.PHONY: lint units host-python sanity artifact molecule
+lint: setup-tests  ## linters, type checks, changelog
+	@$(RUN)/lint.py
+
+units: setup-tests  ## unit tests; ARGS="tests/unit/... -k ..." goes to pytest
+	@$(RUN)/units.py $(ARGS)
+
+host-python: setup-tests  ## unit tests of host code under the oldest Python of a host, when one is found
+	@$(RUN)/host_python.py
+
+sanity: setup-tests  ## ansible-test sanity
+	@$(RUN)/sanity.py
+
+artifact: setup-tests  ## build the collection, install it with no server, read its documentation
+	@$(RUN)/artifact.py
+
+molecule: setup-tests  ## all scenarios; ARGS="freeze-running ..." runs only these
+	@$(RUN)/scenarios.py $(ARGS)
+
+.PHONY: lab-up lab-down
+lab-up: setup-tests  ## start the simulated fleet; ARGS="--nodes 2 --state NAME"
+	@tests/lab/lab up $(ARGS)
+
+lab-down:  ## stop the simulated fleet
+	@tests/lab/lab down $(ARGS)
+
+.PHONY: bench
+bench: setup-tests  ## measure speed and memory against their budgets
+	@$(VENV)/bin/python tests/bench $(ARGS)
+
+.PHONY: clean
+clean:  ## remove everything that these targets made in the checkout
+	@rm -rf .venv .cache .ansible .hypothesis .mypy_cache .pytest_cache .ruff_cache changelogs/.plugin-cache.yaml

@@ -19,7 +19,7 @@ attributes:
     description: With C(diff) on, returns the difference between before and after.
   idempotent:
     description:
-      - A second run with the same arguments, on a host that nobody else has changed meanwhile, reports no change.
+      - A second run with the same arguments reports no change, if nobody else has changed the host.
 """
 
     # Modules that only look: *_info and first_failure.
@@ -45,7 +45,8 @@ attributes:
 options: {}
 attributes:
   action_group:
-    description: Is a member of C(group/gpufleet.baseline.all), through which C(module_defaults) sets options of all modules at once.
+    description:
+      - Belongs to C(group/gpufleet.baseline.all), through which C(module_defaults) reaches all modules.
     support: full
     membership:
       - gpufleet.baseline.all

@@ -13,7 +13,9 @@ if [ -z "$python" ]; then
     echo "setup: no Python 3.11 or newer found on PATH; install python3 or run: make PYTHON=/path/to/python3 setup" >&2
     exit 1
 fi
-if ! "$venv/bin/python" -c '' 2>/dev/null; then
+checkout=$(pwd -P)
+linked=$(readlink "$venv"/lib/python3*/site-packages/ansible_collections/gpufleet/baseline || true)
+if [ "$linked" != "$checkout" ] || ! "$venv/bin/python" -c '' 2>/dev/null; then
     if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
         echo "setup: $python cannot make a virtual environment; on Debian or Ubuntu: apt-get install python3-venv" >&2
         exit 1
@@ -23,4 +25,7 @@ if ! "$venv/bin/python" -c '' 2>/dev/null; then
 fi
 site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 mkdir -p "$site/ansible_collections/gpufleet"
-ln -sfn "$PWD" "$site/ansible_collections/gpufleet/baseline"
+ln -sfn "$checkout" "$site/ansible_collections/gpufleet/baseline"
+# The same link where tools that are given a path, and mypy, look for it.
+mkdir -p .cache/tree/ansible_collections/gpufleet
+ln -sfn "$checkout" .cache/tree/ansible_collections/gpufleet/baseline
