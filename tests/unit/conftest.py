@@ -14,6 +14,10 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 
 ROOT = Path(__file__).resolve().parents[2]
 
+# Programs that a test starts import the collection too: from the copy that ansible-test runs in, or by the link.
+COLLECTIONS = ROOT.parents[2] if ROOT.parts[-3] == "ansible_collections" else ROOT / ".cache" / "tree"
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(COLLECTIONS), os.environ.get("PYTHONPATH")]))
+
 # No deadline: a busy machine is not a wrong answer. CI tries the same examples each time, others new ones.
 settings.register_profile(
     "baseline",
