@@ -14,7 +14,7 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Programs that a test starts import the collection too: from the copy that ansible-test runs in, or by the link.
+# Programs that a test starts import the collection too: from ansible-test's copy of the tree, or by the link.
 COLLECTIONS = ROOT.parents[2] if ROOT.parts[-3] == "ansible_collections" else ROOT / ".cache" / "tree"
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(COLLECTIONS), os.environ.get("PYTHONPATH")]))
 
