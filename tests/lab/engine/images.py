@@ -32,17 +32,17 @@ def docker(argv: Sequence[str], text: str | None = None) -> str:
 
 
 def build_stand_in(tag: str = STAND_IN, versions: Mapping[str, str] | None = None, base: str = BASE) -> str:
-    """Build the stand-in's image; `versions` sets build arguments such as VLLM_VERSION. Returns the image id."""
+    """Build the stand-in's image; `versions` sets build arguments (VLLM_VERSION). Returns the image id."""
     return _build("stand-in.Dockerfile", tag, {"BASE": base, **(versions or {})})
 
 
 def build_real(tag: str = REAL, base: str = BASE) -> str:
-    """Build the image that has the shared libraries which the mounted real vLLM needs. Returns the image id."""
+    """Build the image with the shared libraries that the mounted vLLM needs. Returns the image id."""
     return _build("vllm-cpu.Dockerfile", tag, {"BASE": base})
 
 
 def derive(tag: str, env: Mapping[str, str], base: str = STAND_IN) -> str:
-    """An image with other defaults, so that a scenario needs no variable in the launch. Returns the image id."""
+    """An image with other defaults: a scenario without a variable in the launch. Returns the image id."""
     lines = [f"FROM {base}", *(f'ENV {name}="{value}"' for name, value in env.items())]
     return docker(["build", "-q", "-t", tag, "-"], "\n".join(lines) + "\n")
 

@@ -1,3 +1,5 @@
+# Copyright (c) 2026, the gpufleet.baseline authors
+# SPDX-License-Identifier: GPL-3.0-or-later
 # The stand-in engine in an image that looks like vllm/vllm-openai from outside: entry point, environment, labels,
 # working folder and *.dist-info, so that versions are read as on a real host, without exec.
 # https://github.com/vllm-project/vllm/blob/main/docker/Dockerfile

@@ -101,6 +101,10 @@ class Launch:
         return self.number("node_rank", 0)
 
     @property
+    def world(self) -> int:
+        return self.number("tensor_parallel_size", 1) * self.number("pipeline_parallel_size", 1)
+
+    @property
     def master(self) -> Tuple[str, int]:
         return str(self.flags.get("master_addr", "127.0.0.1")), self.number("master_port", 29501)
 
@@ -171,6 +175,37 @@ def recording(name: str, launch: Launch) -> Recording:
     sys.exit("stand-in engine: no recording for scenario %r; there are: %s" % (name, known))
 
 
+def widen(lines: List[bytes], launch: Launch) -> List[bytes]:
+    """The recorded ranks of a node as this launch numbers them; the last one stands for all further ones."""
+    recorded: Dict[bytes, Tuple[int, int]] = {}
+    for line in lines:
+        found = re.search(rb"pid=(\d+)\) .*world_size=\d+ rank=(\d+) local_rank=(\d+)", line)
+        if found:
+            recorded[found.group(1)] = (int(found.group(2)), int(found.group(3)))
+    here = launch.world // launch.nodes
+    if not recorded or launch.world < 2:
+        return lines
+    last = max(recorded, key=lambda pid: recorded[pid][1])
+    out: List[bytes] = []
+    for line in lines:
+        line = re.sub(rb"(?<!local_)(world[_ ]size[= ])\d+", rb"\g<1>%d" % launch.world, line)
+        line = re.sub(rb"(local_world_size=)\d+", rb"\g<1>%d" % here, line)
+        found = re.match(rb"\(\S+ pid=(\d+)\)", line)
+        pid = found.group(1) if found else b""
+        if pid not in recorded:
+            out.append(line)
+            continue
+        rank, local = recorded[pid]
+        for seat in range(local, here) if pid == last else [local]:
+            copy = line.replace(
+                b"pid=" + pid, b"pid=%s" % (pid if seat == local else b"%s%03d" % (pid, seat))
+            )
+            number = b"%d" % (launch.rank * here + seat)
+            copy = re.sub(rb"(?<!local_)(rank[= ]|_TP|TP rank )%d\b" % rank, rb"\g<1>" + number, copy)
+            out.append(re.sub(rb"(local_rank=)%d\b" % local, rb"\g<1>%d" % seat, copy))
+    return out
+
+
 # --- printing -----------------------------------------------------------------------------------------------
 
 
@@ -187,6 +222,8 @@ class Log:
         self.children: Dict[bytes, Child] = {}
         self.names: Dict[bytes, bytes] = {}
         self.swaps: List[Tuple[bytes, bytes]] = []
+        wanted = {part.header["nccl-debug"] for part in parts if "nccl-debug" in part.header}
+        self.quiet = bool(wanted) and os.environ.get("NCCL_DEBUG", "").upper() not in wanted | {"TRACE"}
         for part in parts:
             self.swaps += swaps(part.header, launch)
             for line in part.start + part.after:
@@ -205,6 +242,8 @@ class Log:
             self.write(line)
 
     def write(self, line: bytes) -> None:
+        if self.quiet and b" NCCL INFO " in line:
+            return
         stream = sys.stdout.buffer if STAMP.search(line) or b" NCCL " in line else sys.stderr.buffer
         line = self.rewrite(line)
         with self.lock:
@@ -237,6 +276,15 @@ class Log:
         if recorded not in self.children:
             self.children[recorded] = Child(name.decode())
         return self.children[recorded].process.pid
+
+    def load_slowly(self, line: bytes, shards: int) -> None:
+        """The recorded progress line of a checkpoint for each of so many shards, two seconds apart."""
+        start = line[: line.index(b":") + 1]
+        for done in range(shards + 1):
+            clocks = tuple(part for left in (done, shards - done) for part in divmod(left * 2, 60))
+            bar = " %3d%% Completed | %d/%d [%02d:%02d<%02d:%02d,  2.00s/it]\n"
+            self.write(start + (bar % (100 * done // shards, done, shards, *clocks)).encode())
+            time.sleep(2 * self.factor if done < shards else 0)
 
     def fill(self, lines: List[bytes], wanted: int) -> None:
         """The same recorded lines again and again, in blocks, until so many bytes are written."""
@@ -305,6 +353,10 @@ class Child:
         assert self.process.stdin is not None
         self.process.stdin.write((self.PROGRAM % (title[:15], life)).encode())
         self.process.stdin.close()
+
+    def watch(self, engine: Engine) -> None:
+        self.process.wait()
+        engine.die("runtime-engine-core-killed")
 
 
 # --- the ranks of one launch --------------------------------------------------------------------------------
@@ -607,19 +659,20 @@ class Run:
         self.launch = launch
         self.name = launch.scenario()
         self.server: Optional[Server] = None
-        name = "healthy" if self.name in HANGS or self.name in ANSWERS else self.name
+        varied = self.name in HANGS or self.name in ANSWERS or self.name == "slow-weights"
+        name = "healthy" if varied else self.name
         self.recording = recording(self.obstacle() or name, launch)
         self.tail = self.recording
         if self.recording.header.get("part") == "tail":
             self.recording = recording("healthy", launch)
+        if self.recording.serves:
+            self.recording.start = widen(self.recording.start, launch)
         self.log = Log(launch, [self.recording, self.tail])
 
     def obstacle(self) -> str:
         """What really stands in the way of this launch, whatever the scenario says."""
-        kinds = ("tensor_parallel_size", "pipeline_parallel_size")
-        needed = self.launch.number(kinds[0], 1) * self.launch.number(kinds[1], 1)
         gpus = visible_gpus()
-        if gpus is not None and gpus * self.launch.nodes < needed:
+        if gpus is not None and gpus * self.launch.nodes < self.launch.world:
             return "devices-world-size" if gpus else "devices-no-cuda-gpus"
         if not self.launch.rank:
             try:
@@ -629,6 +682,8 @@ class Run:
         return ""
 
     def play(self) -> int:
+        # A SIGTERM while it starts has no effect: a real 0.32 went on, became ready and served.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self.start()
         if self.name in HANGS or self.recording.end == "hang":
             return wait_for_ever()
@@ -657,6 +712,11 @@ class Run:
                 self.recording = recording("engine-rendezvous-timeout", self.launch)
                 lines = self.recording.after
             self.group = group
+        shards = [n for n, line in enumerate(lines) if b"Completed | " in line]
+        if self.name == "slow-weights" and shards:
+            self.log.replay(lines[: shards[0]])
+            self.log.load_slowly(lines[shards[0]], int(setting("SHARDS", "8")))
+            lines = lines[shards[-1] + 1 :]
         self.log.replay(lines)
 
     def follow(self) -> int:
@@ -683,6 +743,8 @@ class Run:
         server.server_activate()
         threading.Thread(target=server.serve_forever, daemon=True).start()
         signal.signal(signal.SIGTERM, lambda *_: engine.die("stopped"))
+        for child in self.log.children.values():
+            threading.Thread(target=child.watch, args=(engine,), daemon=True).start()
         self.log.fill(self.recording.serving, int(setting("LOG_BYTES", "0")))
         engine.dead.wait(engine.fault_at if engine.fault == "seconds" else None)
         engine.die("")
@@ -709,7 +771,6 @@ class Run:
 
 
 def wait_for_ever() -> int:
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     while True:
         signal.pause()
 
