@@ -1,0 +1,130 @@
+#!/usr/bin/python3 -IS
+# Copyright (c) 2026, the gpufleet.baseline authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the container toolkit and a permissive runc do on a GPU host, for the lab's dockerd. One file under three names:
+
+runc                            in front of the real one: drops what the lab itself may not grant (CAP_SYS_RESOURCE, and
+                                through it locked memory without limit); docker inspect still shows what was asked
+nvidia-container-runtime        the runtime of --runtime nvidia: adds the hook, then goes on as runc
+nvidia-container-runtime-hook   what --gpus calls before a container starts: brings devices and driver into it
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+REAL_RUNC = "/usr/sbin/runc"
+HOOK = "/usr/bin/nvidia-container-runtime-hook"
+FOLDER = "/run/simulated-gpu"
+NOT_GRANTED = {"CAP_SYS_RESOURCE", "CAP_SYS_TIME", "CAP_SYS_MODULE", "CAP_SYS_BOOT"}
+
+
+def runc(argv: list[str], *, gpus: bool) -> None:
+    """Edit the bundle's configuration when a container is made, then become the real runc."""
+    if "create" in argv or "run" in argv:
+        path = os.path.join(bundle(argv), "config.json")
+        with open(path, encoding="utf-8") as file:
+            config = json.load(file)
+        soften(config["process"])
+        if gpus:
+            hooks = config.setdefault("hooks", {}).setdefault("prestart", [])
+            if not any(hook["path"] == HOOK for hook in hooks):
+                hooks.append({"path": HOOK, "args": [HOOK, "prestart"]})
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(config, file)
+    os.execv(REAL_RUNC, ["runc", *argv])
+
+
+def bundle(argv: list[str]) -> str:
+    for position, word in enumerate(argv):
+        if word in ("--bundle", "-b"):
+            return argv[position + 1]
+        if word.startswith("--bundle="):
+            return word.partition("=")[2]
+    return "."
+
+
+def soften(process: dict) -> None:
+    process["rlimits"] = [limit for limit in process.get("rlimits") or [] if limit["type"] != "RLIMIT_MEMLOCK"]
+    for granted in (process.get("capabilities") or {}).values():
+        granted[:] = [name for name in granted if name not in NOT_GRANTED]
+    process["oomScoreAdj"] = max(process.get("oomScoreAdj") or 0, 0)
+
+
+def hook() -> None:
+    """Bind the driver's files into the container's root and make its device files, for the GPUs that it may see."""
+    container = json.load(sys.stdin)
+    with open(os.path.join(container.get("bundle") or container["bundlePath"], "config.json"), encoding="utf-8") as file:
+        config = json.load(file)
+    environment = dict(entry.partition("=")[::2] for entry in config["process"].get("env", []))
+    wanted = environment.get("NVIDIA_VISIBLE_DEVICES", "")
+    with open(f"{FOLDER}/state", encoding="utf-8") as file:
+        state = dict(line.rstrip("\n").split(" = ", 1) for line in file)
+    if wanted in ("", "void", "none") or state.get("inject") == "no":
+        return
+    if "driver_version" not in state:
+        sys.exit("nvidia-container-cli: initialization error: nvml error: driver not loaded")
+    if state.get("library_version") != state["driver_version"]:
+        sys.exit("nvidia-container-cli: initialization error: nvml error: driver/library version mismatch")
+    granted = choose(wanted, state)
+    root = config["root"]["path"]
+    root = root if root.startswith("/") else os.path.join(container.get("bundle") or container["bundlePath"], root)
+    inject(container["pid"], root, granted, state)
+
+
+def choose(wanted: str, state: dict[str, str]) -> list[int]:
+    there = [n for n in range(64) if f"gpu.{n}.uuid" in state and f"gpu.{n}.missing" not in state]
+    if wanted == "all":
+        return there
+    by_name = {state[f"gpu.{n}.uuid"]: n for n in there} | {str(index): n for index, n in enumerate(there)}
+    for name in wanted.split(","):
+        if name not in by_name:
+            sys.exit(f"nvidia-container-cli: device error: {name}: unknown device")
+    return [by_name[name] for name in wanted.split(",")]
+
+
+def inject(pid: int, root: str, granted: list[int], state: dict[str, str]) -> None:
+    library = f"/usr/lib/{os.uname().machine}-linux-gnu"
+    version = state["library_version"]
+    seen = f"/proc/{pid}/root{root}"
+    for gpu in [f"nvidia{n}" for n in granted] + ["nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"]:
+        device = f"{seen}/dev/{gpu}"
+        if not os.path.exists(device):
+            os.mknod(device, 0o20666, os.makedev(1, 3))
+            os.chmod(device, 0o666)
+    binds = [(f"{library}/{name}.so.{version}", f"{library}/{name}.so.{version}") for name in ("libnvidia-ml", "libcuda")]
+    binds += [("/usr/bin/nvidia-smi", "/usr/bin/nvidia-smi"), (FOLDER, FOLDER), ("/proc/driver", "/proc/driver")]
+    for source, target in binds:
+        place(seen + target, directory=os.path.isdir(source))
+        flags = ["--bind"] if source == "/proc/driver" else ["--bind", "-o", "ro"]
+        subprocess.run(["nsenter", "-t", str(pid), "-m", "mount", *flags, source, root + target], check=True, stderr=subprocess.PIPE)
+    for name in ("libnvidia-ml", "libcuda"):
+        link = f"{seen}{library}/{name}.so.1"
+        if not os.path.lexists(link):
+            os.symlink(f"{name}.so.{version}", link)
+    with open(f"{seen}/etc/simulated-gpu.visible", "w", encoding="ascii") as file:
+        file.write(" ".join(map(str, granted)))
+
+
+def place(path: str, *, directory: bool) -> None:
+    """Something to bind over."""
+    if directory:
+        os.makedirs(path, exist_ok=True)
+    elif not os.path.exists(path):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="ascii"):
+            pass
+
+
+if __name__ == "__main__":
+    name = os.path.basename(sys.argv[0])
+    if name == "nvidia-container-runtime-hook":
+        if sys.argv[1:2] == ["prestart"]:
+            hook()
+    else:
+        runc(sys.argv[1:], gpus=name == "nvidia-container-runtime")
