@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the gpufleet.baseline authors
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The NVIDIA driver as it is loaded, as it lies on disk, and as new processes load it (private to the collection).
+"""The NVIDIA driver: as loaded, as it lies on disk, as new processes load it (private to the collection).
 
 Three views that should be equal: the loaded kernel module, the module that the next load gives, and the user
 libraries. https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/
@@ -13,7 +13,7 @@ import os
 import re
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-# Where the user libraries may lie without being in the loader's cache: virtual machines that mount the driver,
+# Where the user libraries may lie and not be in the loader's cache: virtual machines that mount the driver,
 # managed Kubernetes nodes, the GPU operator's driver container, and the distributions' own directories.
 LIBRARY_DIRECTORIES = (
     "/usr/local/nvidia/lib64",
@@ -237,7 +237,7 @@ def agreement(
     others = {name: version for name, version in known.items() if version != loaded}
     if others:
         state = "user libraries differ"
-    elif len(set(known.values())) == 0 and not on_disk:
+    elif not known and not on_disk:
         state = "unmeasured"
     elif on_disk and on_disk != loaded:
         state = "module on disk differs"
@@ -251,8 +251,8 @@ _MEANINGS = {
     "no driver": "there is no NVIDIA driver on this host",
     "not loaded": "driver files are there, the kernel module is not loaded",
     "user libraries differ": (
-        "new processes load other user libraries than the loaded module's: every new start fails, running ones "
-        "go on; finish the upgrade of all driver packages, then reboot"
+        "new processes load other user libraries than the loaded module's: new starts fail, running ones go on; "
+        "finish the upgrade of all driver packages, then reboot"
     ),
     "module on disk differs": "another driver version takes over at the next load of the module or reboot",
     "unmeasured": "the user libraries could not be compared with the loaded module",

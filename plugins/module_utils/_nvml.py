@@ -62,7 +62,7 @@ def read(emit: Emit, library_directories: Sequence[str] = ()) -> Reading:
 
 
 def _start(nvml: Any, emit: Emit, directories: Sequence[str]) -> str:
-    """Initialise the library; the path that it was loaded from. Raises ProbeFailure with the driver's state."""
+    """Initialise the library; the path that it was loaded from. Raises ProbeFailure with the reason."""
     emit(Reading(message="nvmlInit"))
     try:
         nvml.nvmlInit()

@@ -4,7 +4,7 @@
 """The table of NVML calls: one row per fact, each giving a plain value (private to the collection).
 
 A row is given the module of nvidia-ml-py and a device handle. It raises NVMLError when the driver has no
-answer, AttributeError when the binding is too old to ask. Values are in bytes, watts, degrees Celsius and MHz.
+answer, AttributeError when the binding is too old to ask. Values are in bytes, watts, degrees Celsius, MHz.
 Calls: https://docs.nvidia.com/deploy/nvml-api/index.html
 """
 
@@ -274,7 +274,7 @@ def _capability(nvml: Any, handle: Any) -> str:
 
 
 def clock_reasons(mask: int) -> List[str]:
-    """The reasons in a mask of clock event reasons; bits that are newer than the table are given as numbers."""
+    """The reasons in a mask of clock event reasons; bits newer than the table are given as a number."""
     known = [name for bit, name in CLOCK_REASONS.items() if mask & bit]
     rest = mask & ~sum(CLOCK_REASONS)
     return known + (["0x%x" % rest] if rest else [])

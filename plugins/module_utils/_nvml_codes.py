@@ -13,6 +13,11 @@ from typing import Dict, Tuple
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import ABSENT, DENIED, ERROR
 
+_MISMATCH = (
+    "the user libraries and the loaded kernel module are of different versions; "
+    "finish the upgrade of all driver packages, then reboot"
+)
+
 # code: (name, outcome, what it means and what to do)
 CODES: Dict[int, Tuple[str, str, str]] = {
     1: ("UNINITIALIZED", ERROR, "the library was not initialised, or was shut down already"),
@@ -26,18 +31,13 @@ CODES: Dict[int, Tuple[str, str, str]] = {
     9: ("DRIVER_NOT_LOADED", ABSENT, "the library is there, the kernel module is not loaded"),
     10: ("TIMEOUT", ERROR, "the driver gave up waiting for the GPU"),
     11: ("IRQ_ISSUE", ERROR, "the driver gets no interrupts from the GPU"),
-    12: ("LIBRARY_NOT_FOUND", ABSENT, "the driver's user library %s is not there" % "libnvidia-ml.so.1"),
+    12: ("LIBRARY_NOT_FOUND", ABSENT, "the driver's user library libnvidia-ml.so.1 is not there"),
     13: ("FUNCTION_NOT_FOUND", ABSENT, "the driver is older than this question"),
     14: ("CORRUPTED_INFOROM", ERROR, "the GPU's own memory of its configuration is damaged"),
     15: ("GPU_IS_LOST", ERROR, "the GPU fell off the bus; drain the host and reboot it"),
     16: ("RESET_REQUIRED", ERROR, "the GPU needs a reset before it can be used"),
     17: ("OPERATING_SYSTEM", DENIED, "the operating system refused it (cgroup or seccomp)"),
-    18: (
-        "LIB_RM_VERSION_MISMATCH",
-        ERROR,
-        "the user libraries and the loaded kernel module are of different versions; "
-        "finish the upgrade of all driver packages, then reboot",
-    ),
+    18: ("LIB_RM_VERSION_MISMATCH", ERROR, _MISMATCH),
     19: ("IN_USE", ERROR, "the GPU is in use"),
     20: ("MEMORY", ERROR, "no memory was left for the answer"),
     21: ("NO_DATA", ABSENT, "there is no data for it"),

@@ -97,7 +97,12 @@ def parse_list(text: str) -> List[Dict[str, Any]]:
     for line in text.splitlines():
         match = _LIST_LINE.match(line)
         if match:
-            row = {"index": int(match.group(1)), "name": match.group(2), "uuid": match.group(3), "mig": []}
+            row: Dict[str, Any] = {
+                "index": int(match.group(1)),
+                "name": match.group(2),
+                "uuid": match.group(3),
+                "mig": [],
+            }
             gpus.append(row)
             continue
         mig = _MIG_LINE.match(line)
