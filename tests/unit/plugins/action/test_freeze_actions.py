@@ -1,0 +1,230 @@
+# Copyright (c) 2026, the gpufleet.baseline authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The actions of a freeze on the controller: every host leaves a result, whatever happens to it."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import shutil
+import tarfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+from ansible.errors import AnsibleConnectionFailure
+from ansible_collections.gpufleet.baseline.plugins.action import freeze, freeze_report, run_dir
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils import _run
+
+
+def action(module: Any, arguments: dict[str, Any], check: bool = False, name: str = "freeze") -> Any:
+    task = SimpleNamespace(
+        args=arguments, action=f"gpufleet.baseline.{name}", async_val=0, environment=None, diff=False, check_mode=check,
+        collections=[], no_log=False, delegate_to=None, _parent=None,
+    )  # fmt: skip
+    made = module.ActionModule(
+        task=task, connection=MagicMock(), play_context=SimpleNamespace(check_mode=check), loader=None, templar=None,
+        shared_loader_obj=None,
+    )  # fmt: skip
+    made._display = MagicMock()
+    return made
+
+
+def record(questions: dict[str, Any] | None = None) -> bytes:
+    buffer = io.BytesIO()
+    with gzip.GzipFile(fileobj=buffer, mode="wb") as packed, tarfile.open(fileobj=packed, mode="w|") as archive:
+        for name in ("five-questions.txt", "facts.json"):
+            content = json.dumps({"schema": "gpufleet.baseline/facts/1"}).encode()
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+class Host:
+    """Stands for the host: its commands, its module, its files."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.staging = tmp_path / "host" / ".gpufleet-freeze.abc"
+        self.content = record()
+        self.module_result: dict[str, Any] | Exception = {
+            "archive": str(self.staging / "record.tar.gz"),
+            "sha256": hashlib.sha256(self.content).hexdigest(),
+            "bytes": len(self.content),
+            "coverage": {"probes": 2, "ok": 2},
+            "questions": {"short": {"driver": "580.159.04"}, "active": "", "not_measured": []},
+            "digests": [{"digest": "ab"}],
+            "secrets": {"HF_TOKEN": 1},
+        }
+        self.dead_at = ""
+        self.arguments: dict[str, Any] = {}
+
+    def put_on(self, made: Any, tmp_path: Path) -> None:
+        made._low_level_execute_command = self.command
+        made.run_module = self.module
+        made._connection = SimpleNamespace(transport="local", fetch_file=lambda a, b: shutil.copy(a, b))
+
+    def command(self, command: str, sudoable: bool) -> dict[str, Any]:
+        assert sudoable is False
+        step = "remove" if command.startswith("rm -rf") else "make"
+        if self.dead_at == step:
+            raise AnsibleConnectionFailure("Failed to connect:\n timed out")
+        if step == "remove":
+            shutil.rmtree(self.staging)
+            return {"rc": 0}
+        self.staging.mkdir(parents=True)
+        return {"rc": 0, "stdout": f"staging {self.staging} 1048576\n"}
+
+    def module(self, arguments: dict[str, Any], _variables: dict[str, Any]) -> dict[str, Any]:
+        self.arguments = arguments
+        if self.dead_at == "module":
+            raise AnsibleConnectionFailure("connection reset")
+        if isinstance(self.module_result, Exception):
+            raise self.module_result
+        if "archive" in self.module_result:
+            (self.staging / "record.tar.gz").write_bytes(self.content)
+        return self.module_result
+
+
+@pytest.fixture
+def run(tmp_path):
+    return _run.open_run(tmp_path / "repro", "1 1", {"kind": "freeze"})
+
+
+def freeze_host(run: _run.Run, host: Host, tmp_path: Path, name: str = "n1", **arguments: Any) -> dict[str, Any]:
+    made = action(freeze, {"run": str(run.path), **arguments})
+    host.put_on(made, tmp_path)
+    return made.run(None, {"inventory_hostname": name})
+
+
+def test_a_frozen_host(run, tmp_path):
+    host = Host(tmp_path)
+    result = freeze_host(run, host, tmp_path)
+    assert result["state"] == "frozen"
+    assert run.record("n1").read_bytes() == host.content
+    assert not host.staging.exists()
+    assert host.arguments["redaction_key"] == run.key().hex()
+    assert (host.arguments["host"], host.arguments["run"]) == ("n1", "run-001")
+
+
+def test_t22_digests_stay_out_of_the_tasks_output(run, tmp_path):
+    result = freeze_host(run, Host(tmp_path), tmp_path)
+    assert "digests" not in result
+    assert _run.read_json(run.work("n1"))["digests"] == [{"digest": "ab"}]
+
+
+@pytest.mark.parametrize("step", ["make", "module"])
+def test_t7_a_dead_host_is_a_result_with_its_reason(run, tmp_path, step):
+    host = Host(tmp_path)
+    host.dead_at = step
+    # A connection that is cut once answers the clean-up again.
+    result = freeze_host(run, host, tmp_path)
+    assert result["state"] == "unreachable"
+    assert "\n" not in result["reason"]
+    assert _run.read_json(run.work("n1"))["state"] == "unreachable"
+    assert not host.staging.exists()
+
+
+def test_a_host_that_dies_after_the_transfer_is_frozen_and_what_was_left_is_named(run, tmp_path):
+    host = Host(tmp_path)
+    host.dead_at = "remove"
+    result = freeze_host(run, host, tmp_path)
+    assert result["state"] == "frozen"
+    assert str(host.staging) in result["left_behind"]
+
+
+def test_a_module_that_fails_is_told_in_one_line_and_t17_leaves_nothing(run, tmp_path):
+    host = Host(tmp_path)
+    host.module_result = {"failed": True, "msg": "MODULE FAILURE: see below\nmore", "module_stderr": "Traceback\nKilled"}
+    result = freeze_host(run, host, tmp_path)
+    assert (result["state"], result["reason"]) == ("failed", "MODULE FAILURE: see below Killed")
+    assert not host.staging.exists()
+
+
+def test_a_record_that_cannot_be_fetched_is_kept_on_the_host_and_named(run, tmp_path):
+    host = Host(tmp_path)
+    host.module_result["sha256"] = "0" * 64
+    result = freeze_host(run, host, tmp_path)
+    assert result["state"] == "failed"
+    assert f"the sealed record is kept on n1 as {host.staging}/record.tar.gz" in result["reason"]
+    assert (host.staging / "record.tar.gz").exists()
+    assert not run.record("n1").exists()
+
+
+def test_a_record_that_the_login_user_cannot_read_says_why(run, tmp_path):
+    host = Host(tmp_path)
+    host.module_result["refusal"] = "expected to give the record to uid 1000"
+    result = freeze_host(run, host, tmp_path)
+    assert (result["state"], result["reason"]) == ("failed", "expected to give the record to uid 1000")
+
+
+def test_keep_on_host_keeps_it(run, tmp_path):
+    host = Host(tmp_path)
+    result = freeze_host(run, host, tmp_path, keep_on_host=True)
+    assert result["kept_on_host"] == str(host.staging / "record.tar.gz")
+    assert (host.staging / "record.tar.gz").exists()
+
+
+def test_check_mode_asks_the_module_for_its_plan_and_writes_nothing(tmp_path):
+    made = action(freeze, {"run": ""}, check=True)
+    made.run_module = lambda arguments, _variables: {"plan": ["gpu.smi.query: nvidia-smi -q"]}
+    result = made.run(None, {"inventory_hostname": "n1"})
+    assert (result["state"], result["plan"]) == ("planned", ["gpu.smi.query: nvidia-smi -q"])
+
+
+def close(run: _run.Run, hosts: list[str]) -> tuple[dict[str, Any], list[str]]:
+    made = action(freeze_report, {"run": str(run.path), "hosts": hosts}, name="freeze_report")
+    result = made.run(None, {})
+    return result, [call.args[0] for call in made._display.display.call_args_list]
+
+
+def test_t7_one_dead_host_of_three_makes_the_run_partial(run, tmp_path):
+    freeze_host(run, Host(tmp_path / "1"), tmp_path, "n1")
+    freeze_host(run, Host(tmp_path / "2"), tmp_path, "n2")
+    dead = Host(tmp_path / "3")
+    dead.dead_at = "make"
+    freeze_host(run, dead, tmp_path, "n3")
+    result, screen = close(run, ["n1", "n2", "n3", "n4"])
+    assert result["state"] == "partial"
+    document = run.document()
+    assert document["coverage"] == {"hosts": 4, "hosts_frozen": 2, "probes": 4, "probes_ok": 4}
+    assert {host: entry["state"] for host, entry in document["hosts"].items()} == {
+        "n1": "frozen", "n2": "frozen", "n3": "unreachable", "n4": "failed"
+    }  # fmt: skip
+    assert "2 of 4 hosts frozen (partial)" in "\n".join(screen)
+    assert document["hosts"]["n4"]["reason"].startswith("no result")
+
+
+def test_a_closed_run_has_facts_checksums_and_no_work_left(run, tmp_path):
+    freeze_host(run, Host(tmp_path), tmp_path)
+    result, _screen = close(run, ["n1"])
+    assert result["state"] == "complete"
+    names = {str(path.relative_to(run.path)) for path in run.path.rglob("*") if path.is_file()}
+    assert names == {"SHA256SUMS", "facts/n1.json", "hosts/n1.tar.gz", "hosts/n1.tar.gz.sha256", "run.json", "summary.txt"}
+    assert "digest" not in (run.path / "run.json").read_text()
+
+
+def test_a_quarantined_record_makes_the_run_a_leak(run, tmp_path):
+    freeze_host(run, Host(tmp_path), tmp_path)
+    _run.write_json(run.work("n1"), {**_run.read_json(run.work("n1")), "state": "quarantined", "leaks": ["log: HF_TOKEN of n2"]})
+    result, _screen = close(run, ["n1"])
+    assert result["state"] == "leak"
+    assert run.document()["hosts"]["n1"]["leaks"] == ["log: HF_TOKEN of n2"]
+
+
+def test_run_dir_gives_the_same_run_to_the_same_playbook(tmp_path, monkeypatch):
+    arguments = {"kind": "freeze", "reproduction": str(tmp_path / "repro")}
+    first = action(run_dir, dict(arguments), name="run_dir").run(None, {})
+    second = action(run_dir, dict(arguments), name="run_dir").run(None, {})
+    assert first["path"] == second["path"] == str(tmp_path / "repro" / "run-001")
+
+
+def test_run_dir_in_check_mode_makes_nothing(tmp_path):
+    result = action(run_dir, {"kind": "freeze", "reproduction": str(tmp_path / "repro")}, check=True, name="run_dir").run(None, {})
+    assert result["path"] == ""
+    assert list(tmp_path.iterdir()) == []
