@@ -37,9 +37,9 @@ runpy.run_module("pip", run_name="__main__")
 """
 
 
-def prepare() -> None:
-    """Copy the working tree and provide pip."""
-    _copy_tree()
+def prepare(left_out: tuple[str, ...] = ()) -> None:
+    """Copy the working tree, but for what lies below some folders, and provide pip."""
+    _copy_tree(left_out)
     _provide_pip()
 
 
@@ -60,13 +60,14 @@ def home_environment(path_first: Path | None = None) -> dict[str, str]:
     return found
 
 
-def _copy_tree() -> None:
+def _copy_tree(left_out: tuple[str, ...]) -> None:
     shutil.rmtree(TREE, ignore_errors=True)
     listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listing, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
     for name in filter(None, names):
         source, target = ROOT / name, TREE / name
-        if source.is_symlink() or source.exists():  # a file may be deleted and not yet staged
+        present = source.is_symlink() or source.exists()  # a file may be deleted and not yet staged
+        if present and not name.startswith(left_out):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target, follow_symlinks=False)
     for git in (["git", "init", "-q", "."], ["git", "add", "-A"]):

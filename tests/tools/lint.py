@@ -11,7 +11,7 @@ HOST_CODE = ["plugins/module_utils", "plugins/modules"]
 OWN_REFERENCES = ["--validate-collection-refs", "self"]
 CHECKS = {
     "ruff": ["ruff", "check", "."],
-    "mypy": ["mypy", "plugins"],
+    "mypy": ["mypy", "-p", "ansible_collections.gpufleet.baseline.plugins"],
     # Syntax and library of the oldest Python of a host, also where no such Python is found to run the tests.
     "vermin": ["vermin", "--target=3.9-", "--no-tips", "--violations", *HOST_CODE],
     "ansible-lint": ["ansible-lint", "--offline", "--nocolor"],

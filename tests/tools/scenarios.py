@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 
+import _docker
 from _step import ROOT, Step, environment
 
 GLOB = "molecule/*/molecule.yml"
@@ -19,22 +19,12 @@ def scenarios() -> list[str]:
     return sorted(path.parent.name for path in ROOT.glob(GLOB))
 
 
-def no_docker() -> str:
-    """Why there is no Docker to use; empty when there is."""
-    try:
-        asked = subprocess.run(["docker", "info"], capture_output=True, text=True, check=False, timeout=60)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"docker info: {error}"
-    return "" if asked.returncode == 0 else (asked.stderr.strip().splitlines() or ["docker info fails"])[-1]
-
-
 def main(names: list[str]) -> None:
     """Run them; a scenario is one check, and so is each test of its verifier that was skipped."""
     step = Step("molecule")
     names = names or scenarios()
-    reason = no_docker()
-    if reason:
-        step.skip(f"{len(names)} scenarios", f"they need Docker ({reason})", checks=len(names))
+    if not _docker.answers():
+        step.skip(f"{len(names)} scenarios", "no Docker Engine answers `docker info`", checks=len(names))
         step.end()
     env = environment(MOLECULE_GLOB=GLOB, ANSIBLE_FORCE_COLOR="0", NO_COLOR="1")
     for name in names:

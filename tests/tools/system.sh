@@ -6,12 +6,12 @@
 # system.sh PYTHON: see that the programs the tests run are here. As root on Debian or Ubuntu the missing ones are installed from the
 # distribution, and named before; otherwise one line says for each what goes without it.
 set -eu
-python=${1:-}
+python=${1:-python3}
 list=$(dirname "$0")/system-packages.txt
 
 is_here() {
     case $1 in
-        ensurepip) [ -n "$python" ] && "$python" -c 'import ensurepip, venv' 2>/dev/null ;;
+        ensurepip) "$python" -c 'import ensurepip, venv' 2>/dev/null ;;
         dockerd) command -v dockerd >/dev/null || docker info >/dev/null 2>&1 ;;
         /*) [ -e "$1" ] ;;
         *) command -v "$1" >/dev/null ;;
