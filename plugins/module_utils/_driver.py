@@ -251,8 +251,8 @@ _MEANINGS = {
     "no driver": "there is no NVIDIA driver on this host",
     "not loaded": "driver files are there, the kernel module is not loaded",
     "user libraries differ": (
-        "new processes load other user libraries than the loaded module's: new starts fail, running ones go on; "
-        "finish the upgrade of all driver packages, then reboot"
+        "new processes load other user libraries than the loaded module's: new starts fail, running ones go "
+        "on; finish the upgrade of all driver packages, then reboot"
     ),
     "module on disk differs": "another driver version takes over at the next load of the module or reboot",
     "unmeasured": "the user libraries could not be compared with the loaded module",
