@@ -20,14 +20,15 @@ CHECKOUT = Path(__file__).parents[2]
 # machine's clock, load its modules or reboot it.
 NODE_OPTIONS = (
     "--cap-add=ALL --cap-drop=SYS_RESOURCE --cap-drop=SYS_TIME --cap-drop=SYS_MODULE --cap-drop=SYS_BOOT "
-    "--security-opt=seccomp=unconfined --security-opt=apparmor=unconfined --security-opt=systempaths=unconfined"
+    "--security-opt=seccomp=unconfined --security-opt=apparmor=unconfined "
+    "--security-opt=systempaths=unconfined"
 ).split()
 INVENTORY_HEADER = "# Written by tests/lab; the hosts go away with the lab.\n---\n"
 
 
 @dataclass
 class Lab:
-    """A running fleet. `name` keeps several labs on one machine apart; it is the LAB_NAME of the environment."""
+    """A running fleet. Its name, by default LAB_NAME, keeps several labs on one machine apart."""
 
     name: str
     nodes: list[Node] = field(default_factory=list)
@@ -49,8 +50,10 @@ class Lab:
         return folder / "hosts.yml"
 
     @classmethod
-    def up(cls, nodes: int = 2, state: str = "gb300", *, name: str | None = None, docker_in_nodes: bool = True) -> Lab:
-        """Start what is missing, put all hosts into the state, write the inventory. What runs already is kept."""
+    def up(
+        cls, nodes: int = 2, state: str = "gb300", *, name: str | None = None, docker_in_nodes: bool = True
+    ) -> Lab:
+        """Start the hosts that are missing, put all into the state, write the inventory."""
         lab = cls(os.environ.get("LAB_NAME", "") if name is None else name)
         image.ensure()
         try:
@@ -58,10 +61,9 @@ class Lab:
             lab.nodes = [lab._start(number, network, docker_in_nodes) for number in range(1, nodes + 1)]
             key = _key()
             for node in lab.nodes:
+                node.peers = [other.address for other in lab.nodes]
                 node.wait()
-                node.sh("mkdir -p -m 700 /root/.ssh /home/ops/.ssh; chown ops: /home/ops/.ssh")
-                for home in ("/root", "/home/ops"):
-                    node.put(f"{home}/.ssh/authorized_keys", key.with_suffix(".pub").read_text())
+                _let_in(node, key)
                 node.set_state(state)
         except BaseException:
             lab.down()
@@ -77,6 +79,8 @@ class Lab:
             form = "{{range .NetworkSettings.Networks}}{{.IPAMConfig.IPv4Address}}{{end}}"
             address = docker("inspect", "-f", form, container).strip()
             lab.nodes.append(Node(container, int(container.rsplit("-n", 1)[1]), address, lab.prefix))
+        for node in lab.nodes:
+            node.peers = [other.address for other in lab.nodes]
         return lab
 
     def down(self) -> None:
@@ -91,11 +95,19 @@ class Lab:
         self.nodes = []
 
     def _network(self) -> str:
-        """First two bytes and the third of the lab's addresses; a free range is searched once."""
+        """First three bytes of the lab's addresses; a free range is taken when the network is made."""
         if self.prefix not in names("network", self.label):
-            for third in range(0, 256):
+            for third in range(256):
                 try:
-                    docker("network", "create", "--label", self.label, "--subnet", f"172.30.{third}.0/24", self.prefix)
+                    docker(
+                        "network",
+                        "create",
+                        "--label",
+                        self.label,
+                        "--subnet",
+                        f"172.30.{third}.0/24",
+                        self.prefix,
+                    )
                     break
                 except DockerError as problem:
                     if "overlaps" not in str(problem):
@@ -106,25 +118,51 @@ class Lab:
     def _start(self, number: int, network: str, has_docker: bool) -> Node:
         node = Node(f"{self.prefix}-n{number}", number, f"{network}.{10 + number}", self.prefix)
         if node.container in names("container", self.label):
-            docker("start", node.container)
-            return node
+            current = docker("image", "inspect", "-f", "{{.Id}}", image.NODE)
+            if docker("inspect", "-f", "{{.Image}}", node.container) == current:
+                docker("start", node.container)
+                return node
+            docker("rm", "--force", node.container)
         docker("volume", "create", "--label", self.label, node.container)
-        options = [*NODE_OPTIONS, "--device-cgroup-rule", "a *:* rwm", "--label", self.label, "--name", node.container]
+        options = [
+            *NODE_OPTIONS,
+            "--device-cgroup-rule",
+            "a *:* rwm",
+            "--label",
+            self.label,
+            "--name",
+            node.container,
+        ]
         options += ["--hostname", node.name, "--network", node.network, "--ip", node.address]
-        options += ["-v", f"{node.container}:/var/lib/docker", "-e", f"LAB_DOCKER={'yes' if has_docker else 'no'}"]
+        options += [
+            "-v",
+            f"{node.container}:/var/lib/docker",
+            "-e",
+            f"LAB_DOCKER={'yes' if has_docker else 'no'}",
+        ]
         docker("run", "-d", *options, image.NODE)
         return node
 
     def _write_inventory(self, key: Path) -> None:
         lines = [INVENTORY_HEADER, "all:\n  children:\n    lab:\n      hosts:\n"]
         lines += [f"        {node.name}:\n          ansible_host: {node.address}\n" for node in self.nodes]
-        lines.append(
-            "      vars:\n        ansible_user: root\n        ansible_python_interpreter: /usr/bin/python3\n"
-            f"        ansible_ssh_private_key_file: {key}\n"
-            "        ansible_ssh_common_args: -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o ConnectTimeout=5\n"
-        )
+        options = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o ConnectTimeout=5"
+        variables = {
+            "ansible_user": "root",
+            "ansible_python_interpreter": "/usr/bin/python3",
+            "ansible_ssh_private_key_file": str(key),
+            "ansible_ssh_common_args": options,
+        }
+        lines += ["      vars:\n", *(f"        {key}: {value}\n" for key, value in variables.items())]
         self.inventory.parent.mkdir(parents=True, exist_ok=True)
         self.inventory.write_text("".join(lines))
+
+
+def _let_in(node: Node, key: Path) -> None:
+    """Root and the user ops may log in with the lab's key."""
+    node.sh("mkdir -p -m 700 /root/.ssh /home/ops/.ssh; chown ops: /home/ops/.ssh")
+    for home in ("/root", "/home/ops"):
+        node.put(f"{home}/.ssh/authorized_keys", key.with_suffix(".pub").read_text())
 
 
 def _key() -> Path:
@@ -132,5 +170,8 @@ def _key() -> Path:
     key = image.CACHE / "id_ed25519"
     with image.exclusive():
         if not key.exists():
-            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "gpufleet-lab", "-f", str(key)], check=True)
+            subprocess.run(
+                ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "gpufleet-lab", "-f", str(key)],
+                check=True,
+            )
     return key

@@ -4,8 +4,8 @@
 
 """What the lab is made of, built once: base image, simulated driver, image of a host.
 
-Everything comes from the machine's own distribution (debootstrap, apt inside docker build) and from the official
-NVML header. The base has the machine's release, so that what its compiler makes runs there.
+Everything comes from the machine's own distribution (debootstrap, apt inside docker build) and the
+official NVML header. The base has the machine's release, so that what its compiler makes runs there.
 """
 
 from __future__ import annotations
@@ -56,9 +56,23 @@ def ensure() -> None:
             for path in [*driver.iterdir(), *(HERE / "driver/smi").iterdir()]:
                 shutil.copy2(path, share)
             proxies = [f"--build-arg={name}" for name in ("http_proxy", "https_proxy") if name in os.environ]
-            environment = dict(os.environ, DOCKER_BUILDKIT="0")
-            command = ["docker", "build", "-q", "--build-arg", f"BASE={BASE}", *proxies, "-t", NODE, str(context)]
-            _run(command, environment=environment)
+            old = docker("image", "ls", "-q", "--no-trunc", NODE).split()
+            build = [
+                "docker",
+                "build",
+                "-q",
+                "--build-arg",
+                f"BASE={BASE}",
+                *proxies,
+                "-t",
+                NODE,
+                str(context),
+            ]
+            _run(build, environment=dict(os.environ, DOCKER_BUILDKIT="0"))
+            if old and docker("image", "ls", "-q", "--no-trunc", NODE).split() != old:
+                subprocess.run(
+                    ["docker", "image", "rm", *old], capture_output=True, check=False
+                )  # unless in use
 
 
 def ensure_base() -> None:
@@ -66,46 +80,67 @@ def ensure_base() -> None:
     if docker("image", "ls", "-q", BASE).strip():
         return
     if not shutil.which("debootstrap"):
-        raise CannotBuild("the lab's base image is made by debootstrap, which is not installed: apt-get install debootstrap")
-    mirror, suite = _package_source()
+        raise CannotBuild(
+            "debootstrap, which makes the lab's base, is not installed: apt-get install debootstrap"
+        )
+    suite, mirror = _package_source()
     with tempfile.TemporaryDirectory(dir=CACHE) as folder:
         root = Path(folder) / "root"
-        _run(["debootstrap", "--variant=minbase", suite, str(root), mirror])
+        _run(["debootstrap", "--variant=minbase", suite, str(root), *mirror])
         for pattern in ("var/cache/apt/archives/*.deb", "var/lib/apt/lists/*_*"):
             for path in root.glob(pattern):
                 path.unlink()
         with subprocess.Popen(["tar", "-C", str(root), "-c", "."], stdout=subprocess.PIPE) as tar:
-            subprocess.run(["docker", "import", "-", BASE], stdin=tar.stdout, stdout=subprocess.DEVNULL, check=True)
+            subprocess.run(
+                ["docker", "import", "-", BASE], stdin=tar.stdout, stdout=subprocess.DEVNULL, check=True
+            )
 
 
-def _package_source() -> tuple[str, str]:
-    """Mirror and release that this machine's apt uses."""
-    release = dict(line.rstrip().split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
-    suite = release.get("VERSION_CODENAME", "bookworm").strip('"')
+def _package_source() -> tuple[str, list[str]]:
+    """Release of this machine, and its apt's mirror; without one debootstrap takes its own."""
+    text = Path("/etc/os-release").read_text()
+    release = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    suite = release.get("VERSION_CODENAME", "stable").strip('"')
     form = "$(CREATED_BY) $(REPO_URI) $(CODENAME)"
-    listed = subprocess.run(["apt-get", "indextargets", "--format", form], capture_output=True, text=True, check=False)
-    sources = [line.split()[1] for line in listed.stdout.splitlines() if line.split()[::2] == ["Packages", suite]]
-    standard = "http://archive.ubuntu.com/ubuntu" if release.get("ID") == "ubuntu" else "http://deb.debian.org/debian"
-    return (sources[0] if sources else standard), suite
+    command = ["apt-get", "indextargets", "--format", form]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    mirrors = [line.split()[1] for line in listed.splitlines() if line.split()[::2] == ["Packages", suite]]
+    return suite, mirrors[:1]
 
 
 def build_driver() -> Path:
     """Compile the simulated libnvidia-ml, libcuda and nvidia-smi; returns the folder that holds them."""
     sources = sorted((HERE / "driver").glob("*.[ch]"))
-    digest = hashlib.sha256(HEADER.encode() + b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+    digest = hashlib.sha256(HEADER.encode() + b"".join(path.read_bytes() for path in sources)).hexdigest()[
+        :16
+    ]
     folder = CACHE / f"driver-{digest}"
     if folder.is_dir():
         return folder
     if not shutil.which("gcc"):
-        raise CannotBuild("the simulated driver is compiled by gcc, which is not installed: apt-get install gcc libc6-dev")
+        raise CannotBuild(
+            "gcc, which makes the simulated driver, is not installed: apt-get install gcc libc6-dev"
+        )
     include = f"-I{_header()}"
     with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
         out = Path(scratch) / "driver"
         out.mkdir()
         compile_ = ["gcc", "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", include]
         library = ["-shared", "-fPIC"]
-        nvml, cuda, smi, sim = (str(HERE / "driver" / name) for name in ("nvml.c", "cuda.c", "smi.c", "sim.c"))
-        _run([*compile_, *library, "-Wl,-soname,libnvidia-ml.so.1", "-o", str(out / "libnvidia-ml.so"), nvml, sim])
+        nvml, cuda, smi, sim = (
+            str(HERE / "driver" / name) for name in ("nvml.c", "cuda.c", "smi.c", "sim.c")
+        )
+        _run(
+            [
+                *compile_,
+                *library,
+                "-Wl,-soname,libnvidia-ml.so.1",
+                "-o",
+                str(out / "libnvidia-ml.so"),
+                nvml,
+                sim,
+            ]
+        )
         _run([*compile_, *library, "-Wl,-soname,libcuda.so.1", "-o", str(out / "libcuda.so"), cuda, sim])
         _run([*compile_, "-o", str(out / "nvidia-smi"), smi, nvml, sim])
         out.rename(folder)

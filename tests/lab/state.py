@@ -2,7 +2,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""States of the simulated GPUs: the files in states/, and what a host shows when it is in one. No I/O but reading states/."""
+"""States of the simulated GPUs: the files in states/, and what a host shows when it is in one."""
 
 from __future__ import annotations
 
@@ -83,8 +83,7 @@ def of(state: State, gpu: int, key: str) -> str:
 
 def numbered(state: State, prefix: str) -> list[str]:
     """Values of prefix.1, prefix.2 and so on."""
-    keys = sorted((key for key in state if key.startswith(prefix + ".")), key=lambda key: int(key.rsplit(".", 1)[1]))
-    return [state[key] for key in keys]
+    return [value for _number, value in sorted((int(n), value) for n, value in named(state, prefix).items())]
 
 
 def named(state: State, prefix: str) -> dict[str, str]:
@@ -108,12 +107,15 @@ def host_files(state: State, architecture: str, machine: str) -> dict[str, str]:
     if not loaded:
         return files
     files["/proc/driver/nvidia/version"] = (
-        f"NVRM version: NVIDIA UNIX Open Kernel Module for {machine}  {loaded}  Release Build  (builder@host)  \n"
+        f"NVRM version: NVIDIA UNIX Open Kernel Module for {machine}  {loaded}"
+        "  Release Build  (builder@host)  \n"
         "GCC version:  gcc version 15.3.0 (GCC) \n"
     )
     for module in ("nvidia", "nvidia_uvm", "nvidia_modeset", "nvidia_drm"):
         files[f"/sys/module/{module}/version"] = loaded + "\n"
         files[f"/sys/module/{module}/initstate"] = "live\n"
+    for port, value in named(state, "infiniband").items():
+        files.update(_infiniband_files(port, value))
     for gpu in gpus(state):
         files[f"/run/simulated-gpu/gpu{gpu}"] = ""
         files.update(_gpu_files(state, gpu, loaded))
@@ -136,9 +138,22 @@ def _gpu_files(state: State, gpu: int, loaded: str) -> dict[str, str]:
             f"Model: \t\t {of(state, gpu, 'name')}\nIRQ:   \t\t {41 + gpu}\n"
             f"GPU UUID: \t {of(state, gpu, 'uuid')}\nVideo BIOS: \t {of(state, gpu, 'vbios').lower()}\n"
             "Bus Type: \t PCIe\nDMA Size: \t 52 bits\nDMA Mask: \t 0xfffffffffffff\n"
-            f"Bus Location: \t {address}\nDevice Minor: \t {gpu}\nGPU Firmware: \t {loaded}\nGPU Excluded:\t No\n"
+            f"Bus Location: \t {address}\nDevice Minor: \t {gpu}\n"
+            f"GPU Firmware: \t {loaded}\nGPU Excluded:\t No\n"
         )
     return files
+
+
+def _infiniband_files(port: str, value: str) -> dict[str, str]:
+    """infiniband.mlx5_0 = ACTIVE InfiniBand 800 Gb/sec (4X XDR)"""
+    status, layer, rate = value.split(" ", 2)
+    folder = f"/sys/class/infiniband/{port}"
+    number = {"DOWN": "1", "INIT": "2", "ACTIVE": "4"}[status]
+    physical = "5: LinkUp" if status == "ACTIVE" else "3: Disabled"
+    facts = {"state": f"{number}: {status}", "phys_state": physical, "link_layer": layer, "rate": rate}
+    facts["gids/0"] = "fe80:0000:0000:0000:0000:0000:0000:0001"
+    files = {f"{folder}/ports/1/{name}": text + "\n" for name, text in facts.items()}
+    return {**files, f"{folder}/fw_ver": "40.47.1088\n"}
 
 
 def devices(state: State) -> list[str]:

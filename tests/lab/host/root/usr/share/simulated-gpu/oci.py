@@ -3,12 +3,12 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the container toolkit and a permissive runc do on a GPU host, for the lab's dockerd. One file under three names:
+"""What the container toolkit does on a GPU host, for the lab's dockerd. One file under three names:
 
-runc                            in front of the real one: drops what the lab itself may not grant (CAP_SYS_RESOURCE, and
-                                through it locked memory without limit); docker inspect still shows what was asked
-nvidia-container-runtime        the runtime of --runtime nvidia: adds the hook, then goes on as runc
-nvidia-container-runtime-hook   what --gpus calls before a container starts: brings devices and driver into it
+runc                           in front of the real one: drops what the lab may not grant (CAP_SYS_RESOURCE, so
+                               no unlimited locked memory); docker inspect still shows what was asked for
+nvidia-container-runtime       the runtime of --runtime nvidia: adds the hook, then goes on as runc
+nvidia-container-runtime-hook  what --gpus calls before a container starts: brings devices and driver into it
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
 REAL_RUNC = "/usr/sbin/runc"
 HOOK = "/usr/bin/nvidia-container-runtime-hook"
 FOLDER = "/run/simulated-gpu"
+LIBRARIES = ("libnvidia-ml", "libcuda")
 NOT_GRANTED = {"CAP_SYS_RESOURCE", "CAP_SYS_TIME", "CAP_SYS_MODULE", "CAP_SYS_BOOT"}
 
 
@@ -49,17 +51,20 @@ def bundle(argv: list[str]) -> str:
     return "."
 
 
-def soften(process: dict) -> None:
-    process["rlimits"] = [limit for limit in process.get("rlimits") or [] if limit["type"] != "RLIMIT_MEMLOCK"]
+def soften(process: dict[str, Any]) -> None:
+    process["rlimits"] = [
+        limit for limit in process.get("rlimits") or [] if limit["type"] != "RLIMIT_MEMLOCK"
+    ]
     for granted in (process.get("capabilities") or {}).values():
         granted[:] = [name for name in granted if name not in NOT_GRANTED]
     process["oomScoreAdj"] = max(process.get("oomScoreAdj") or 0, 0)
 
 
 def hook() -> None:
-    """Bind the driver's files into the container's root and make its device files, for the GPUs that it may see."""
+    """Bring the driver's files and the device files of the granted GPUs into the container."""
     container = json.load(sys.stdin)
-    with open(os.path.join(container.get("bundle") or container["bundlePath"], "config.json"), encoding="utf-8") as file:
+    folder = container.get("bundle") or container["bundlePath"]
+    with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
         config = json.load(file)
     environment = dict(entry.partition("=")[::2] for entry in config["process"].get("env", []))
     wanted = environment.get("NVIDIA_VISIBLE_DEVICES", "")
@@ -72,9 +77,7 @@ def hook() -> None:
     if state.get("library_version") != state["driver_version"]:
         sys.exit("nvidia-container-cli: initialization error: nvml error: driver/library version mismatch")
     granted = choose(wanted, state)
-    root = config["root"]["path"]
-    root = root if root.startswith("/") else os.path.join(container.get("bundle") or container["bundlePath"], root)
-    inject(container["pid"], root, granted, state)
+    inject(container["pid"], os.path.join(folder, config["root"]["path"]), granted, state)
 
 
 def choose(wanted: str, state: dict[str, str]) -> list[int]:
@@ -97,13 +100,12 @@ def inject(pid: int, root: str, granted: list[int], state: dict[str, str]) -> No
         if not os.path.exists(device):
             os.mknod(device, 0o20666, os.makedev(1, 3))
             os.chmod(device, 0o666)
-    binds = [(f"{library}/{name}.so.{version}", f"{library}/{name}.so.{version}") for name in ("libnvidia-ml", "libcuda")]
-    binds += [("/usr/bin/nvidia-smi", "/usr/bin/nvidia-smi"), (FOLDER, FOLDER), ("/proc/driver", "/proc/driver")]
-    for source, target in binds:
-        place(seen + target, directory=os.path.isdir(source))
-        flags = ["--bind"] if source == "/proc/driver" else ["--bind", "-o", "ro"]
-        subprocess.run(["nsenter", "-t", str(pid), "-m", "mount", *flags, source, root + target], check=True, stderr=subprocess.PIPE)
-    for name in ("libnvidia-ml", "libcuda"):
+    inside = ["nsenter", "-t", str(pid), "-m", "mount", "--bind", "-o", "ro"]
+    libraries = [f"{library}/{name}.so.{version}" for name in LIBRARIES]
+    for path in [*libraries, "/usr/bin/nvidia-smi", FOLDER, "/proc/driver"]:
+        place(seen + path, directory=os.path.isdir(path))
+        subprocess.run([*inside, path, root + path], check=True, stderr=subprocess.PIPE)
+    for name in LIBRARIES:
         link = f"{seen}{library}/{name}.so.1"
         if not os.path.lexists(link):
             os.symlink(f"{name}.so.{version}", link)

@@ -3,7 +3,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a GPU host asks its system, answered from the simulated state: systemctl, journalctl -k, dmesg, modinfo.
+"""What is asked of a GPU host, answered from the state: systemctl, journalctl -k, dmesg, modinfo.
 
 One file under the four names. Lab hosts run no systemd, and their kernel is the machine's.
 """
@@ -16,6 +16,11 @@ import sys
 import time
 
 FOLDER = "/run/simulated-gpu"
+QUESTIONS = {
+    "is-active": ("ActiveState", "active"),
+    "is-enabled": ("UnitFileState", "enabled"),
+    "is-failed": ("ActiveState", "failed"),
+}
 ALWAYS = {"ssh": "active", "docker": "active", "containerd": "active"}
 
 
@@ -27,7 +32,7 @@ def read(name: str) -> str:
         return ""
 
 
-# --- systemctl -------------------------------------------------------------------------------------------------
+# --- systemctl -------------------------------------------------------------------------------------------
 
 
 def services() -> dict[str, str]:
@@ -58,18 +63,31 @@ def properties(unit: str) -> dict[str, str]:
 
 
 def show(units: list[str], options: list[str]) -> int:
-    wanted = [name for option in options if option.startswith(("-p=", "--property=")) for name in option.split("=", 1)[1].split(",")]
+    wanted = [
+        name
+        for option in options
+        if option.startswith(("-p=", "--property="))
+        for name in option.split("=")[1].split(",")
+    ]
     blocks = []
     for unit in units:
         facts = properties(unit)
         chosen = wanted or list(facts)
-        blocks.append("\n".join(facts.get(k, "") if "--value" in options else f"{k}={facts[k]}" for k in chosen if k in facts))
+        blocks.append(
+            "\n".join(
+                facts.get(k, "") if "--value" in options else f"{k}={facts[k]}" for k in chosen if k in facts
+            )
+        )
     print("\n\n".join(blocks))
     return 0
 
 
 def list_units(options: list[str]) -> int:
-    shown = [f for f in map(properties, sorted(services())) if "--all" in options or "-a" in options or f["ActiveState"] != "inactive"]
+    shown = [
+        f
+        for f in map(properties, sorted(services()))
+        if "--all" in options or "-a" in options or f["ActiveState"] != "inactive"
+    ]
     if "--no-legend" not in options:
         print("  UNIT LOAD ACTIVE SUB DESCRIPTION")
     for f in shown:
@@ -82,8 +100,8 @@ def systemctl(options: list[str], words: list[str]) -> int:
     if "--version" in options:
         print("systemd 252 (252.39-1~deb12u1)")
         return 0
-    if verb in ("is-active", "is-enabled", "is-failed"):
-        key, good = {"is-active": ("ActiveState", "active"), "is-enabled": ("UnitFileState", "enabled"), "is-failed": ("ActiveState", "failed")}[verb]
+    if verb in QUESTIONS:
+        key, good = QUESTIONS[verb]
         found = [properties(unit)[key] or "not-found" for unit in units]
         if "--quiet" not in options and "-q" not in options:
             print("\n".join(found))
@@ -92,7 +110,8 @@ def systemctl(options: list[str], words: list[str]) -> int:
         return show(units, options)
     if verb == "status":
         for f in map(properties, units):
-            print(f"{f['Id']} - {f['Description']}\n     Loaded: {f['LoadState']}\n     Active: {f['ActiveState']} ({f['SubState']})")
+            print(f"{f['Id']} - {f['Description']}\n     Loaded: {f['LoadState']}")
+            print(f"     Active: {f['ActiveState']} ({f['SubState']})")
         return 0 if all(properties(unit)["ActiveState"] == "active" for unit in units) else 3
     if verb == "list-units":
         return list_units(options)
@@ -104,14 +123,15 @@ def systemctl(options: list[str], words: list[str]) -> int:
     return 1
 
 
-# --- the kernel log ---------------------------------------------------------------------------------------------
+# --- the kernel log --------------------------------------------------------------------------------------
 
 
 def kernel_messages() -> list[tuple[float, str]]:
-    """(time, text) of each message; the state says how many seconds before it was set."""
+    """(time, text) of each message: the state says how many seconds ago, at most since the boot."""
+    begin = boot_time() + 1
     base = os.stat(f"{FOLDER}/kernel.log").st_mtime if os.path.exists(f"{FOLDER}/kernel.log") else 0
     split = [line.split(" ", 1) for line in read("kernel.log").splitlines()]
-    return [(base - float(ago), text) for ago, text in split]
+    return [(max(base - float(ago), begin), text) for ago, text in split]
 
 
 def boot_time() -> float:
@@ -146,7 +166,7 @@ def journalctl(options: list[str], _words: list[str]) -> int:
         print("No journal files were opened due to insufficient permissions.", file=sys.stderr)
         return 1
     host = os.uname().nodename
-    form = ([option.split("=", 1)[1] for option in options if option.startswith(("-o=", "--output="))] or ["short"])[0]
+    form = value_of(options, "-o", "--output") or "short"
     if "--list-boots" in options:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot = file.read().strip().replace("-", "")
@@ -157,19 +177,28 @@ def journalctl(options: list[str], _words: list[str]) -> int:
         print("-- No entries --")
     for when, text in messages:
         if form == "json":
-            entry = {"__REALTIME_TIMESTAMP": str(int(when * 1e6)), "_TRANSPORT": "kernel", "PRIORITY": "4", "_HOSTNAME": host}
+            entry = {
+                "__REALTIME_TIMESTAMP": str(int(when * 1e6)),
+                "_TRANSPORT": "kernel",
+                "PRIORITY": "4",
+                "_HOSTNAME": host,
+            }
             print(json.dumps(dict(entry, SYSLOG_IDENTIFIER="kernel", MESSAGE=text)))
         elif form == "cat":
             print(text)
         else:
             short = time.strftime("%b %d %H:%M:%S", time.localtime(when))
-            stamps = {"short-iso": iso(when).replace(".", "x").split("x")[0] + time.strftime("%z"), "short-iso-precise": iso(when),
-                      "short-unix": f"{when:.6f}", "short-monotonic": f"[{when - boot_time():12.6f}]"}
+            stamps = {
+                "short-iso": time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(when)),
+                "short-iso-precise": iso(when),
+                "short-unix": f"{when:.6f}",
+                "short-monotonic": f"[{when - boot_time():12.6f}]",
+            }
             print(f"{stamps.get(form, short)} {host} kernel: {text}")
     return 0
 
 
-# --- modinfo ----------------------------------------------------------------------------------------------------
+# --- modinfo ---------------------------------------------------------------------------------------------
 
 
 def modinfo(options: list[str], words: list[str]) -> int:
@@ -179,15 +208,26 @@ def modinfo(options: list[str], words: list[str]) -> int:
         print(f"modinfo: ERROR: Module {words[-1] if words else ''} not found.", file=sys.stderr)
         return 1
     release = os.uname().release
-    facts = {"filename": f"/lib/modules/{release}/updates/dkms/{words[-1]}.ko", "version": version, "license": "Dual MIT/GPL",
-             "vermagic": f"{release} SMP preempt mod_unload"}
-    field = [option.split("=", 1)[1] for option in options if option.startswith(("-F=", "--field="))]
+    facts = {
+        "filename": f"/lib/modules/{release}/updates/dkms/{words[-1]}.ko",
+        "version": version,
+        "license": "Dual MIT/GPL",
+        "vermagic": f"{release} SMP preempt mod_unload",
+    }
+    field = value_of(options, "-F", "--field")
     for key, value in facts.items():
         if not field:
             print(f"{key + ':':<16}{value}")
-        elif field[0] == key:
+        elif field == key:
             print(value)
     return 0
+
+
+def value_of(options: list[str], *names: str) -> str:
+    """The value of an option under any of its names, or nothing."""
+    return next(
+        (value for name, _, value in (o.partition("=") for o in options) if name in names and value), ""
+    )
 
 
 def split(argv: list[str], with_value: tuple[str, ...]) -> tuple[list[str], list[str]]:
@@ -207,7 +247,7 @@ def split(argv: list[str], with_value: tuple[str, ...]) -> tuple[list[str], list
 
 TOOLS = {
     "systemctl": (systemctl, ("-p", "--property", "-t", "--type", "-n")),
-    "journalctl": (journalctl, ("-o", "--output", "-n", "--lines", "-u", "--unit", "-b", "--since", "--until", "-g", "--grep")),
+    "journalctl": (journalctl, tuple("-o --output -n --lines -u --unit --since --until -g --grep".split())),
     "dmesg": (dmesg, ("--time-format", "-l", "--level", "-f", "-s")),
     "modinfo": (modinfo, ("-F", "--field", "-k", "-b")),
 }
