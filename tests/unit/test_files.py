@@ -12,7 +12,6 @@ import tokenize
 from pathlib import Path
 
 import pytest
-
 from ansible_collections.gpufleet.baseline.tests.unit._checkout import ROOT, files, prose, python_files
 
 HEADER_KINDS = {".py", ".sh", ".yml", ".yaml", ".ini", ".toml", ".c", ".h", ".j2"}

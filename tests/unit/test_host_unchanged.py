@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from ansible_collections.gpufleet.baseline.tests.unit._checkout import ROOT, files, prose, python_files, tree
 
 ONLY_LOOKS = {"engine_info", "fabric_info", "first_failure", "freeze", "gate", "gpu_info"}
@@ -45,16 +44,29 @@ FORBIDDEN_WORDS = {
 FORBIDDEN_CALLS = {
     "a signal": {"kill", "killpg", "pidfd_send_signal", "send_signal", "terminate"},
     "a change of containers or images": {
-        *("remove_container", "remove_image", "prune_containers", "prune_images", "prune_volumes", "pull"),
-        *("create_container", "update_container", "commit", "start", "stop", "restart", "pause", "unpause"),
-        *("exec_create", "exec_start", "exec_run"),
+        *("remove_container", "remove_image", "prune_containers", "prune_images", "prune_volumes", "commit"),
+        *("create_container", "update_container", "exec_create", "exec_start", "exec_run"),
     },
     "an HTTP method that changes": {"post", "put", "delete", "patch", "_post", "_put", "_delete"},
 }
+# A verb alone says little (match.start()); it counts when it is called on something with such a name.
+DOCKER_OBJECT = re.compile(r"(api|client|container|docker|engine|image)s?(\(\))?$", re.IGNORECASE)
 FORBIDDEN_IMPORTS = {"torch", "vllm", "cuda", "cupy", "numba"}
 
+UTILS = "plugins/module_utils"
 # (file, what) -> why it is right there.
-ALLOWED: dict[tuple[str, str], str] = {}
+ALLOWED = {
+    (
+        f"{UTILS}/_command.py",
+        "a signal",
+    ): "the process group of its own command; itself, when its parent has ended",
+    (f"{UTILS}/_guardian.py", "a signal"): "only processes that carry this run's mark in their environment",
+    (f"{UTILS}/_probe_child.py", "a signal"): "the probe's own child and the groups of its commands",
+    (
+        f"{UTILS}/_run_command.py",
+        "a change of containers or images",
+    ): "a command that is written down, not run",
+}
 
 TASK_MODULES = {
     *("assert", "debug", "fail", "meta", "set_fact"),
@@ -113,6 +125,10 @@ def offences(path: Path) -> set[str]:
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             found |= {what for what, names in FORBIDDEN_CALLS.items() if node.func.attr in names}
+            if node.func.attr in DOCKER_VERBS.split("|") and DOCKER_OBJECT.search(
+                ast.unparse(node.func.value)
+            ):
+                found.add("a change of containers or images")
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             roots = (
                 [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
@@ -128,7 +144,7 @@ def test_t15_t16_code_that_only_looks_changes_nothing(path: str) -> None:
     assert offences(Path(path)) == allowed
 
 
-def test_t15_the_allowed_files_exist() -> None:
+def test_t15_the_allowed_files_are_reached_by_imports() -> None:
     assert {name for name, _what in ALLOWED} <= {str(path) for path in code_that_only_looks()}
 
 

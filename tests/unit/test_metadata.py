@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from ansible_collections.gpufleet.baseline.tests.unit._checkout import ROOT, documentation, files, modules
 
 FRAGMENT = "gpufleet.baseline._attributes"
