@@ -14,8 +14,8 @@ author:
 description:
   - Describes containers in every state, with image and digests, the way they ask for GPUs, mounts, and the
     C(docker run) that starts the same container again.
-  - Reads the versions of vLLM, torch, NCCL and every other Python distribution from files, also of a container
-    that has ended, without running anything in it.
+  - Reads the versions of vLLM, torch, NCCL and every other Python distribution from files, also of a
+    container that has ended, without running anything in it.
   - Describes the engine's processes in containers, in other runtimes and outside of any, with the libraries
     that they really loaded, open devices, environment, limits, ranks, and what runs them.
   - Names the model by path, revision and hashes of its small files, and the compile and kernel caches.
@@ -82,8 +82,8 @@ RETURN = r"""
 engine:
   description:
     - The document C(gpufleet.baseline/engine/1).
-    - A fact that may be missing is a dictionary of C(value), C(outcome), C(source) and C(message). The outcome
-      is V(ok), V(absent), V(error), V(timeout), V(denied) or V(skipped).
+    - A fact that may be missing is a dictionary of C(value), C(outcome), C(source) and C(message). Its
+      outcome is V(ok), V(absent), V(error), V(timeout), V(denied) or V(skipped).
   returned: always
   type: dict
   contains:
