@@ -39,6 +39,7 @@ FORBIDDEN_WORDS = {
     "the kernel's emergency keys": r"sysrq",
     "loading or unloading a kernel module": r"\b(modprobe|insmod|rmmod)\b",
     "a setter of NVML": r"^nvml\w*(Set|Reset|Clear|Freeze|Create|Destroy|Update)[A-Z]\w*$",
+    "an HTTP method that changes": r"^(POST|PUT|DELETE|PATCH)$",
     "the CUDA driver": r"libcuda(rt)?\.so|\bcu(Init|CtxCreate)\b",
 }
 FORBIDDEN_CALLS = {
@@ -47,9 +48,10 @@ FORBIDDEN_CALLS = {
         *("remove_container", "remove_image", "prune_containers", "prune_images", "prune_volumes", "commit"),
         *("create_container", "update_container", "exec_create", "exec_start", "exec_run"),
     },
-    "an HTTP method that changes": {"post", "put", "delete", "patch", "_post", "_put", "_delete"},
 }
-# A verb alone says little (match.start()); it counts when it is called on something with such a name.
+# A verb alone says little (match.start(), queue.put()): it counts when called on something of such a name.
+HTTP_VERBS = {"post", "put", "delete", "patch", "_post", "_put", "_delete"}
+HTTP_OBJECT = re.compile(r"(api|client|connection|http|requests|session)(\(\))?$", re.IGNORECASE)
 DOCKER_OBJECT = re.compile(r"(api|client|container|docker|engine|image)s?(\(\))?$", re.IGNORECASE)
 FORBIDDEN_IMPORTS = {"torch", "vllm", "cuda", "cupy", "numba"}
 
@@ -185,6 +187,7 @@ def test_t15_roles_that_only_look_run_no_other_module(path: str) -> None:
         ("ctypes.CDLL('libcuda.so.1')", "the CUDA driver"),
         ("import torch.cuda", "an import that opens a CUDA context"),
         ("session.post(url)", "an HTTP method that changes"),
+        ("connection.request('DELETE', url)", "an HTTP method that changes"),
     ],
 )
 def test_t15_the_tables_find_what_they_are_for(tmp_path: Path, code: str, what: str) -> None:
