@@ -127,10 +127,11 @@ def offences(path: Path) -> set[str]:
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             found |= {what for what, names in FORBIDDEN_CALLS.items() if node.func.attr in names}
-            if node.func.attr in DOCKER_VERBS.split("|") and DOCKER_OBJECT.search(
-                ast.unparse(node.func.value)
-            ):
+            receiver = ast.unparse(node.func.value)
+            if node.func.attr in DOCKER_VERBS.split("|") and DOCKER_OBJECT.search(receiver):
                 found.add("a change of containers or images")
+            if node.func.attr in HTTP_VERBS and HTTP_OBJECT.search(receiver):
+                found.add("an HTTP method that changes")
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             roots = (
                 [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
