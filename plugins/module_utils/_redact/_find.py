@@ -1,0 +1,66 @@
+# Copyright (c) 2026, the gpufleet.baseline authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One pass over a text: find the secrets in it, or replace them (private to the collection)."""
+
+from __future__ import annotations
+
+import re
+from typing import Callable, Iterator
+
+from ansible_collections.gpufleet.baseline.plugins.module_utils._redact import _forms, _lines
+from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._known import KnownValues
+from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._named import named_secrets
+from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._standin import (
+    STAND_IN,
+    STAND_IN_START,
+    Span,
+    merged,
+)
+
+_FINDERS: tuple[tuple[int, Callable[[bytes, int, int], Iterator[Span]]], ...] = (
+    (_lines.NAMED, named_secrets),
+    (_lines.FORM, _forms.known_forms),
+    (_lines.URL, _forms.url_credentials),
+    (_lines.SCHEME, _forms.scheme_credentials),
+    (_lines.PEM, _forms.pem_keys),
+    (_lines.PEM, _forms.pem_in_base64),
+)
+_NOTHING = re.compile(rb"[\s\"'`,;:.&|()\[\]{}<>\\]*\Z")
+
+
+def find_secrets(text: bytes, lines: Iterator[tuple[int, int, int]], known: KnownValues) -> list[Span]:
+    """All secrets whose telling part stands on one of the lines, in order, none overlapping."""
+    spans: list[Span] = list(known.find_plain(text))
+    for start, end, families in lines:
+        for family, finder in _FINDERS:
+            if families & family:
+                spans.extend(finder(text, start, end))
+        if families & _lines.KNOWN:
+            spans.extend(known.find(text, start, end))
+    if not spans:
+        return spans
+    spans = merged(spans, text)
+    return list(_beside_stand_ins(text, spans)) if STAND_IN_START in text else spans
+
+
+def every_line(text: bytes) -> Iterator[tuple[int, int, int]]:
+    """The whole text as one line that can hold everything: what the line filter is measured against."""
+    yield 0, len(text), _lines.EVERYTHING
+
+
+def _beside_stand_ins(text: bytes, spans: list[Span]) -> Iterator[Span]:
+    """Spans without the stand-ins that earlier passes have put into the text."""
+    inside = [match.span() for match in STAND_IN.finditer(text)]
+    for span in spans:
+        touched = [place for place in inside if place[0] < span.end and span.start < place[1]]
+        if not touched:
+            yield span
+            continue
+        start, end = span.start, span.end
+        if touched[0][0] <= start:
+            start = touched[0][1]
+        if touched[-1][1] >= end:
+            end = touched[-1][0]
+        if start < end and not _NOTHING.match(STAND_IN.sub(b"", text[start:end])):
+            yield span._replace(start=start, end=end, value=text[start:end], learn=False)
