@@ -21,7 +21,8 @@ enum { NOT_LOADED = 9, LOST = 15, MISMATCH = 18 };
 int nvmlInitWithFlags(unsigned flags);
 const char *nvmlErrorString(int code);
 
-static int gpus[SIM_GPUS], gpu_count;
+// The GPUs that are spoken of; `offset` is the index of the first one where -i chose it.
+static int gpus[SIM_GPUS], gpu_count, offset;
 
 // --- one fact -------------------------------------------------------------------------------------------------
 
@@ -221,7 +222,7 @@ static int table(void) {
            rule);
     for (int i = 0; i < gpu_count; i++) {
         int g = gpus[i];
-        printf("| %3d  %-27s %5s  |   %s Off | %20s |\n", i, say(g, "name"), say(g, "persistence=0:Off,1:On"),
+        printf("| %3d  %-27s %5s  |   %s Off | %20s |\n", i + offset, say(g, "name"), say(g, "persistence=0:Off,1:On"),
                say(g, "bus_id"), say(g, "ecc.uncorrected|0"));
         printf("| N/A  %3sC    P%s  %13.0fW / %4.0fW | %10s / %9s | %6s%%      Default |\n", say(g, "temperature"),
                say(g, "performance_state"), (double)(int)atof(say(g, "power.watts")), atof(say(g, "power_limit.watts")),
@@ -234,7 +235,7 @@ static int table(void) {
            "|        ID   ID                                                               Usage      |\n"
            "|=========================================================================================|\n",
            line);
-    for (int i = 0; i < gpu_count; i++) table_process(gpus[i], i, &any);
+    for (int i = 0; i < gpu_count; i++) table_process(gpus[i], i + offset, &any);
     if (!any) printf("|  No running processes found                                                             |\n");
     fputs(line, stdout);
     return 0;
@@ -242,7 +243,7 @@ static int table(void) {
 
 static int list(void) {
     for (int i = 0; i < gpu_count; i++)
-        printf("GPU %d: %s (UUID: %s)\n", i, say(gpus[i], "name"), say(gpus[i], "uuid"));
+        printf("GPU %d: %s (UUID: %s)\n", i + offset, say(gpus[i], "name"), say(gpus[i], "uuid"));
     return 0;
 }
 
@@ -271,7 +272,7 @@ static int nvlink(void) {
     for (int i = 0; i < gpu_count; i++) {
         long long links = sim_number(sim_gpu(gpus[i], "nvlink.count"), 0);
         long long active = sim_number(sim_gpu(gpus[i], "nvlink.active"), links);
-        printf("GPU %d: %s (UUID: %s)\n", i, say(gpus[i], "name"), say(gpus[i], "uuid"));
+        printf("GPU %d: %s (UUID: %s)\n", i + offset, say(gpus[i], "name"), say(gpus[i], "uuid"));
         for (long long link = 0; link < links; link++)
             if (link < active) printf("\t Link %lld: %s GB/s\n", link, say(gpus[i], "nvlink.speed"));
             else printf("\t Link %lld: <inactive>\n", link);
@@ -371,6 +372,7 @@ static int choose(const char *wanted) {
             continue;
         gpus[0] = gpus[i];
         gpu_count = 1;
+        offset = i;
         return 0;
     }
     printf("No devices were found\n");

@@ -5,8 +5,8 @@
 
 """What the container toolkit does on a GPU host, for the lab's dockerd. One file under three names:
 
-runc                           in front of the real one: drops what the lab may not grant (CAP_SYS_RESOURCE, so
-                               no unlimited locked memory); docker inspect still shows what was asked for
+runc                           in front of the real one: drops what the lab may not grant (unlimited locked
+                               memory, CAP_SYS_RESOURCE); docker inspect still shows what was asked for
 nvidia-container-runtime       the runtime of --runtime nvidia: adds the hook, then goes on as runc
 nvidia-container-runtime-hook  what --gpus calls before a container starts: brings devices and driver into it
 """
@@ -77,7 +77,15 @@ def hook() -> None:
     if state.get("library_version") != state["driver_version"]:
         sys.exit("nvidia-container-cli: initialization error: nvml error: driver/library version mismatch")
     granted = choose(wanted, state)
-    inject(container["pid"], os.path.join(folder, config["root"]["path"]), granted, state)
+    devices = [*(f"nvidia{n}" for n in granted), "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"]
+    channels = environment.get("NVIDIA_IMEX_CHANNELS", "").split(",")
+    devices += [f"nvidia-caps-imex-channels/channel{n}" for n in channels if n]
+    root = os.path.join(folder, config["root"]["path"])
+    inject(container["pid"], root, devices, state["library_version"])
+    with open(
+        f"/proc/{container['pid']}/root{root}/etc/simulated-gpu.visible", "w", encoding="ascii"
+    ) as file:
+        file.write(" ".join(map(str, granted)))
 
 
 def choose(wanted: str, state: dict[str, str]) -> list[int]:
@@ -91,12 +99,12 @@ def choose(wanted: str, state: dict[str, str]) -> list[int]:
     return [by_name[name] for name in wanted.split(",")]
 
 
-def inject(pid: int, root: str, granted: list[int], state: dict[str, str]) -> None:
+def inject(pid: int, root: str, devices: list[str], version: str) -> None:
+    """Device files and, bound read-only as the real toolkit does, the driver's files."""
     library = f"/usr/lib/{os.uname().machine}-linux-gnu"
-    version = state["library_version"]
     seen = f"/proc/{pid}/root{root}"
-    for gpu in [f"nvidia{n}" for n in granted] + ["nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"]:
-        device = f"{seen}/dev/{gpu}"
+    for device in [f"{seen}/dev/{name}" for name in devices]:
+        os.makedirs(os.path.dirname(device), exist_ok=True)
         if not os.path.exists(device):
             os.mknod(device, 0o20666, os.makedev(1, 3))
             os.chmod(device, 0o666)
@@ -109,8 +117,6 @@ def inject(pid: int, root: str, granted: list[int], state: dict[str, str]) -> No
         link = f"{seen}{library}/{name}.so.1"
         if not os.path.lexists(link):
             os.symlink(f"{name}.so.{version}", link)
-    with open(f"{seen}/etc/simulated-gpu.visible", "w", encoding="ascii") as file:
-        file.write(" ".join(map(str, granted)))
 
 
 def place(path: str, *, directory: bool) -> None:
