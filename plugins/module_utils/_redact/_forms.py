@@ -179,7 +179,10 @@ _PEM_LAST_LINE = re.compile(rb"[A-Za-z0-9+/]{2,}={0,2}(?![A-Za-z0-9])")
 _PEM_REACH = 16384
 _LINE_END = re.compile(rb"(?:\\+r)?\\+n|\s+")
 _SPACES = re.compile(rb"\s*")
-_PEM_IN_BASE64 = re.compile(rb"LS0tLS1CRUdJTi[A-Za-z0-9+/]{12,}(?:\s{0,80}[A-Za-z0-9+/=]{4,})*")
+_PEM_IN_BASE64 = re.compile(
+    rb"LS0tLS1CRUdJTi[A-Za-z0-9+/]{12,}={0,2}(?:(?:" + WRAP.pattern + rb")[A-Za-z0-9+/]{32,}={0,2})*"
+    rb"(?:(?:" + WRAP.pattern + rb")[A-Za-z0-9+/]{1,76}={0,2}(?=\r?\n|\Z))?"
+)
 
 
 def pem_keys(text: bytes, start: int, end: int) -> Iterator[Span]:

@@ -75,7 +75,7 @@ def _forms(value: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _base64_core(value: bytes, shift: int) -> bytes:
-    """The letters of base64 that hang on the value alone, with ``shift`` bytes before it in its group of three."""
+    """The letters of base64 that hang on the value alone; ``shift`` bytes of its group stand before it."""
     encoded = base64.b64encode(b"\0" * shift + value).rstrip(b"=")
     last = len(encoded) - (1 if (shift + len(value)) % 3 else 0)
     return encoded[(0, 2, 3)[shift] : last]

@@ -32,7 +32,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._values 
     key_file,
     percent_decoded,
 )
-from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._wrap import LINE_PREFIX
+from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._wrap import LINE_PREFIX, NEXT_LINE
 
 # Every name of a secret has one of these in it.
 HINT = re.compile(rb"token|secret|pass|credential|key|auth|pwd|cookie|jwt|bearer|sig", re.IGNORECASE)
@@ -44,22 +44,26 @@ _TYPE = (
     rb"[ \t]{0,32}:[ \t]{0,32}(?:Optional\[)?(?:str|bytes|SecretStr)\]?"
     rb"(?:[ \t]?\|[ \t]?None)?(?=[ \t]{0,32}=[^=])"
 )
-_CONTINUED = rb"(?:\\\r?\n[ \t]{0,80})?"
+_CONTINUED = rb"(?:\\" + NEXT_LINE + rb")?"
 _ASSIGNED = re.compile(
     rb"(\\{0,15}[\"'`]?)\]?(?:" + _TYPE + rb")?[ \t]{0,32}(=>|:=|===?|=|:(?![:/]))[ \t]{0,80}" + _CONTINUED
 )
 _FLAG_GAP = re.compile(rb"[ \t]{1,32}" + _CONTINUED + rb"(?![-\[<{|\s])")
-_PAIR_GAP = re.compile(rb"(\\{0,15}[\"'])[ \t]{0,32},(?:\s|\\n){0,160}(?=b?\\{0,15}[\"'])")
-_LIST_ITEM_GAP = re.compile(rb"[\"']?[ \t]{0,32}\r?\n[ \t]{0,160}-[ \t]{1,32}")
+_PAIR_GAP = re.compile(
+    rb"(\\{0,15}[\"'])[ \t]{0,32},[ \t]{0,160}(?:" + NEXT_LINE + rb"|\\+n[ \t]{0,160})?(?=b?\\{0,15}[\"'])"
+)
+_LIST_ITEM_GAP = re.compile(rb"[\"']?[ \t]{0,32}" + NEXT_LINE + rb"-[ \t]{1,32}")
 _NAMED_VALUE_GAP = re.compile(
-    rb"[\"']?,?[ \t]{0,32}(?:\r?\n|\\n)?[ \t]{0,160}[\"']?value[\"']?[ \t]{0,32}[:=][ \t]{0,80}",
+    rb"[\"']?,?[ \t]{0,160}(?:"
+    + NEXT_LINE
+    + rb"|\\+n[ \t]{0,160})?[\"']?value[\"']?[ \t]{0,32}[:=][ \t]{0,80}",
     re.IGNORECASE,
 )
 _NAME_KEY_BEFORE = re.compile(rb"(?:name|key)[\"']?[ \t]{0,32}[:=][ \t]{0,32}[\"']?\Z", re.IGNORECASE)
 _LINE_OPENING = re.compile(rb"(?:[-+#>$] ?)*(?:export |set |setenv |env |ENV |ARG |declare -x )?[\"']?\Z")
 _NETRC_BEFORE = re.compile(rb"(?:\A|[\s\"'])(?:login|machine|default|account)[ \t]+[^\n]*\Z")
 _NETRC_GAP = re.compile(rb"[ \t]{1,32}(?=\S+[ \t]*(?:\r?$|\s(?:account|macdef|machine)\b|\Z))", re.MULTILINE)
-_NETRC_INLINE_GAP = re.compile(rb"[ \t]{1,32}(?=\S)|\r?\n[ \t]{0,80}(?=\S)")
+_NETRC_INLINE_GAP = re.compile(rb"[ \t]{1,32}(?=\S)|" + NEXT_LINE + rb"(?=\S)")
 _MORE_GAP = re.compile(
     rb"\\{0,15}[\"'](?:[ \t]{0,32},\s{0,160}|[ \t]{1,32})(?=\\{0,15}[\"'][^-\"'])|[ \t]{1,32}(?=[A-Za-z0-9])"
 )

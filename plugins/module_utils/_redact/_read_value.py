@@ -35,6 +35,7 @@ _LINE_REST = re.compile(rb"[^\r\n\0]*")
 _NEXT_PAIR = re.compile(rb",[ \t]+[\"']?[\w.\-]+[\"']?[ \t]*[:=]|[ \t]+#")
 _LIST_GAP = re.compile(rb"[\s,\\]{0,160}")
 _LIST_BARE = re.compile(rb"[^\s,\"'\])]+")
+_INDENT = re.compile(rb"[ \t]*")
 _BLOCK = re.compile(rb"[|>][+-]?[1-9]?[ \t]*\r?\n")
 _WRAPS = 64
 
@@ -143,13 +144,13 @@ def _credential(text: bytes, position: int, place: Place) -> Value:
     scheme = _SCHEME.match(text, position)
     if scheme and scheme.group(1).lower() not in _LONG_SCHEMES:
         return _bare(text, scheme.end(), place._replace(line_start=None))
-    return _to_line_end(text, position)
+    return _to_line_end(text, position, fields=bool(scheme))
 
 
-def _to_line_end(text: bytes, position: int) -> Value:
+def _to_line_end(text: bytes, position: int, fields: bool = False) -> Value:
     match = _LINE_REST.match(text, position)
     end = match.end() if match else position
-    follows = _NEXT_PAIR.search(text, position, end)
+    follows = None if fields else _NEXT_PAIR.search(text, position, end)
     if follows:
         end = follows.start()
     raw = text[position:end].rstrip(b" \t,\"'")
@@ -210,7 +211,10 @@ def _listed(text: bytes, position: int) -> list[Value]:
 def _block(text: bytes, position: int, line_start: int) -> Value:
     """A YAML block: all following lines that stand deeper than the line of the name."""
     head = _BLOCK.match(text, position)
-    start = end = head.end() if head else position
+    end = head.end() if head else position
+    stamp = STAMP.match(text, end)
+    indent = _INDENT.match(text, stamp.end() if stamp else end)
+    start = indent.end() if indent else end
     depth = _depth(text, line_start)
     while end < len(text):
         newline = text.find(b"\n", end)

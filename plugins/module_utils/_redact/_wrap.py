@@ -20,6 +20,8 @@ _PREFIX = (
 )
 # The time and stream that open a line of a kept log, if they do.
 STAMP = re.compile(_STAMP)
+# The end of a line and what opens the next, within a document that a log shows.
+NEXT_LINE = rb"\r?\n" + _STAMP + rb"[ \t]{0,160}"
 LINE_PREFIX = re.compile(_PREFIX)
 # A line end, as such or written as an escape, with what may stand round it.
 WRAP = re.compile(rb"[ \t]{0,8}(?:\\?\r?\n" + _PREFIX + rb"|(?:\\{1,2}r)?\\{1,2}n[ \t]{0,80})")
