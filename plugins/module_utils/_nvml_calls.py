@@ -37,8 +37,8 @@ VIRTUALIZATION = {0: "none", 1: "pass-through", 2: "vgpu", 3: "host vgpu", 4: "h
 ADDRESSING = {0: "none", 1: "hmm", 2: "ats"}
 RECOVERY = {
     0: "none",
-    1: "gpu reset",
-    2: "node reboot",
+    1: "reset",
+    2: "reboot",
     3: "drain p2p",
     4: "drain and reset",
     5: "recover imex domain",
