@@ -58,12 +58,15 @@ $(VENV)/.tests: $(VENV)/.controller $(TESTING)
 .PHONY: moved
 moved:
 
-.PHONY: lint units host-python sanity artifact molecule
+.PHONY: lint units docker host-python sanity artifact molecule
 lint: setup-tests  ## linters, type checks, changelog
 	@$(RUN)/lint.py
 
 units: setup-tests  ## unit tests; ARGS="tests/unit/... -k ..." goes to pytest
-	@$(RUN)/units.py $(ARGS)
+	@$(RUN)/pytest_step.py units $(or $(ARGS),tests/unit)
+
+docker: setup-tests  ## tests against this machine's Docker Engine
+	@$(RUN)/pytest_step.py docker --docker $(or $(ARGS),tests/integration_docker)
 
 host-python: setup-tests  ## unit tests of host code under the oldest Python of a host, when one is found
 	@$(RUN)/host_python.py
@@ -86,7 +89,7 @@ lab-down:  ## stop the simulated fleet
 
 .PHONY: bench
 bench: setup-tests  ## measure speed and memory against their budgets
-	@$(VENV)/bin/python tests/bench $(ARGS)
+	@for script in tests/bench/[!_]*.py; do $(VENV)/bin/python "$$script" $(ARGS); done
 
 .PHONY: clean
 clean:  ## remove everything that these targets made in the checkout

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 from _step import LOGS
 
+ABSENT = "no Docker Engine answers `docker info`"
 WAIT_SECONDS = 60
 
 

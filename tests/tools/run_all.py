@@ -20,6 +20,7 @@ STEPS = {
     "host-python": "unit tests of host code under the oldest Python of a host",
     "sanity": "ansible-test sanity",
     "artifact": "the collection built, installed and documented",
+    "docker": "modules against a real Docker Engine",
     "molecule": "scenarios against real containers",
 }
 COUNTS = re.compile(r"^[\w-]+: (\d+) passed, (\d+) failed, (\d+) skipped$")

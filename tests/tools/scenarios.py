@@ -24,7 +24,7 @@ def main(names: list[str]) -> None:
     step = Step("molecule")
     names = names or scenarios()
     if not _docker.answers():
-        step.skip(f"{len(names)} scenarios", "no Docker Engine answers `docker info`", checks=len(names))
+        step.skip(f"{len(names)} scenarios", _docker.ABSENT, checks=len(names))
         step.end()
     env = environment(MOLECULE_GLOB=GLOB, ANSIBLE_FORCE_COLOR="0", NO_COLOR="1")
     for name in names:
