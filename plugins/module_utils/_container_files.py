@@ -110,6 +110,9 @@ class FileTree:
         if first is None:
             if denied is not None:
                 raise self._failure(denied, inside)
+            if any(mounted.startswith(inside + "/") for mounted, _host in self.mounts):
+                # Way to a mount that only a start would make, in a container that was never started.
+                return [], os.stat("/")
             raise ProbeFailure(ABSENT, "%s: not there%s" % (inside, self._where()))
         return found, first
 

@@ -33,8 +33,10 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import (
     ProbeFailure,
     ProbeSpec,
     Reading,
+    outcome_of,
     read_file,
 )
+from ansible_collections.gpufleet.baseline.plugins.module_utils._runtimes import container_ids
 from ansible_collections.gpufleet.baseline.plugins.module_utils._start_probes import Start, file_probes
 
 _GROUP = "docker"
@@ -117,17 +119,25 @@ def running_pid(inspect: Mapping[str, Any]) -> int:
 def tree_of(inspect: Mapping[str, Any]) -> FileTree:
     """The container's file system: as its first process sees it, else from the Engine's storage."""
     pid = running_pid(inspect)
-    if pid:
-        tree = process_tree(pid)
-        try:
-            tree.find("/")
-        except ProbeFailure as failure:
-            # Between two restarts the process is gone; a refusal, though, is the answer.
-            if failure.reading.outcome != ABSENT:
-                raise
-        else:
-            return tree
-    return stopped_tree(inspect)
+    if pid and _belongs(pid, str(inspect.get("Id", ""))):
+        return process_tree(pid)
+    tree = stopped_tree(inspect)
+    try:
+        # Without its own layer the image's layers alone would pass for the container.
+        os.lstat(tree.layers[0])
+    except OSError as error:
+        outcome = outcome_of(error)
+        raise ProbeFailure(outcome, "%s: %s" % (tree.label, error.strerror), tree.layers[0]) from error
+    return tree
+
+
+def _belongs(pid: int, identifier: str) -> bool:
+    """Whether a process is there and still the container's: between two restarts its number may be another's."""
+    try:
+        named = container_ids(str(read_file("/proc/%d/cgroup" % pid).value))
+    except ProbeFailure as failure:
+        return failure.reading.outcome != ABSENT
+    return not named or identifier in named
 
 
 def needs_archive(inspect: Mapping[str, Any]) -> bool:
@@ -178,7 +188,8 @@ def _compose_probes(
     for kind in ("files", "environment_files"):
         for index, path in enumerate(compose.get(kind) or []):
             name = "%s.compose.%s.%d" % (prefix, kind, index)
-            kept = "%s/compose/%d-%s" % (member, index, os.path.basename(path).lstrip(".") or "file")
+            stem = "%d-%s" % (index, os.path.basename(path).lstrip(".") or "file")
+            kept = "%s/compose/%s%s" % (member, "" if kind == "files" else "environment-", stem)
             specs.append(ProbeSpec(name, partial(_file_with_time, path), 10.0, member=kept))
     return specs
 

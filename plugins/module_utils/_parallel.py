@@ -153,9 +153,12 @@ def ranks_of_title(title: str) -> Dict[str, int]:
 
 
 def environment_of(items: Optional[Sequence[str]]) -> Dict[str, str]:
-    """``K=V`` items as a mapping; the last of two equal names wins, as in a container."""
+    """``K=V`` items as a mapping. The last of equal names wins; a name alone removes the variable."""
     result: Dict[str, str] = {}
     for item in items or []:
-        name, _equals, value = item.partition("=")
-        result[name] = value
+        name, equals, value = item.partition("=")
+        if equals:
+            result[name] = value
+        else:
+            result.pop(name, None)
     return result

@@ -194,7 +194,8 @@ def _environment_words(
             words.append("-e " + shlex.quote(name))
         else:
             words.append("-e " + shlex.quote("%s=%s" % (name, value)))
-    for name in sorted(set(inherited) - set(values)):
+    alone = {item for item in config.get("Env") or [] if "=" not in item}
+    for name in sorted((set(inherited) | alone) - set(values)):
         # A name alone that the caller has not set removes the image's variable.
         words.append("-e " + shlex.quote(name))
         notes.append("%s of the image was removed: it must not be set in the calling shell" % name)
