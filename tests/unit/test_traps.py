@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the gpufleet.baseline authors
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Each known way in which a collector of evidence goes wrong, T1 to T27, has a test that is named after it."""
+"""Each known way for a collector of evidence to go wrong, T1 to T27, has a test that is named after it."""
 
 from __future__ import annotations
 
