@@ -11,18 +11,19 @@ version_added: 0.1.0
 author:
   - the gpufleet.baseline authors (@gpufleet)
 description:
-  - Reads a model file of the vLLM recipes (YAML), or the JSON that the recipe site publishes for a model, from a path or URL.
-  - Limits that stand only in prose (driver branch, CUDA build, image, number of GPUs) are found there; every limit says how it
-    was come by. What a recipe does not state is null, never a default.
-  - The launch is what the site published, word for word. Names it leaves open, such as C($HEAD_IP), are listed. A model file in
-    YAML has no launch.
+  - Reads a model file of the vLLM recipes (YAML), or the JSON that the recipe site publishes for a model,
+    from a path or URL.
+  - Limits that stand only in prose (driver branch, CUDA build, image, number of GPUs) are found there;
+    every limit says how it was come by. What a recipe does not state is null, never a default.
+  - The launch is what the site published, word for word. Names it leaves open, such as C($HEAD_IP), are
+    listed. A model file in YAML has no launch.
   - Missing, empty, foreign or malformed input is an error.
 options:
   _terms:
     description:
       - Paths or URLs of recipes.
-      - V(pinned:NAME) stands for a boundary that ships with the collection, such as V(pinned:kimi-k3), or for the path of a
-        file of the same form.
+      - V(pinned:NAME) stands for a boundary that ships with the collection, such as V(pinned:kimi-k3), or
+        for the path of a file of the same form.
     type: list
     elements: str
     required: true
@@ -33,7 +34,8 @@ options:
     default: ""
   strategy:
     description:
-      - The recipe's name for the strategy, such as V(multi_node_tp). Empty means what the recipe recommends for the hardware.
+      - The recipe's name for the strategy, such as V(multi_node_tp). Empty means what the recipe recommends
+        for the hardware.
     type: str
     default: ""
   variant:
@@ -66,12 +68,13 @@ _raw:
   contains:
     boundary:
       description:
-        - The limits by name, RV(_raw[].boundary.sources) saying how each was come by; model facts, features, and notes on what
-          contradicts itself.
+        - The limits by name, RV(_raw[].boundary.sources) saying how each was come by; model facts,
+          features, and notes on what contradicts itself.
       type: dict
     launch:
       description:
-        - RV(_raw[].launch.image), RV(_raw[].launch.node_count) and RV(_raw[].launch.ranks), a list of role, argv and env.
+        - RV(_raw[].launch.image), RV(_raw[].launch.node_count) and RV(_raw[].launch.ranks), a list of role,
+          argv and env.
         - Null for a model file in YAML.
       type: dict
     source:
