@@ -31,6 +31,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._measured import
 )
 from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import (
     ABSENT,
+    ERROR,
     OK,
     SKIPPED,
     TIMEOUT,
@@ -41,8 +42,15 @@ SCHEMA = "gpufleet.baseline/gpu/1"
 
 Answers = Mapping[str, Probe]
 
-# source of a list of GPUs: the probe that gives it, and how its value lists addresses
-_LISTS = ("gpu.pci", "gpu.proc.gpus", "gpu.nvml", "gpu.smi.xml", "gpu.smi.query", "gpu.smi.plain")
+# The probes that list GPUs, with their names for people.
+_LISTS = {
+    "gpu.pci": "the PCI bus",
+    "gpu.proc.gpus": "/proc/driver/nvidia",
+    "gpu.nvml": "NVML",
+    "gpu.smi.xml": "nvidia-smi -q -x",
+    "gpu.smi.query": "nvidia-smi -q",
+    "gpu.smi.plain": "nvidia-smi",
+}
 
 
 def facts(answers: Answers) -> Dict[str, Any]:
@@ -106,7 +114,7 @@ def read_gpus(answers: Answers) -> List[Dict[str, Any]]:
     """Every NVIDIA GPU that any source lists, in the order of the PCI bus."""
     lists = _lists(answers)
     addresses = sorted({address for rows in lists.values() for address in rows})
-    whole = [name for name in lists if _is_whole(answers[name])]
+    whole = [name for name, rows in lists.items() if _is_whole(answers[name], rows)]
     gpus = []
     for address in addresses:
         nvml = lists.get("gpu.nvml", {}).get(address)
@@ -119,8 +127,8 @@ def read_gpus(answers: Answers) -> List[Dict[str, Any]]:
             {
                 "pci_address": address,
                 "index": _index(answers, nvml, address),
-                "seen_by": [name for name in lists if address in lists[name]],
-                "missing_from": [name for name in whole if address not in lists[name]],
+                "seen_by": [_LISTS[name] for name in lists if address in lists[name]],
+                "missing_from": [_LISTS[name] for name in whole if address not in lists[name]],
                 **sections,
                 "processes": _processes(nvml, xml, query),
             }
@@ -128,9 +136,9 @@ def read_gpus(answers: Answers) -> List[Dict[str, Any]]:
     return gpus
 
 
-def _is_whole(probe: Probe) -> bool:
-    """Whether a source listed all that it has: one that was cut short lacks GPUs for that reason only."""
-    if probe.outcome in (TIMEOUT, SKIPPED) or probe.partial:
+def _is_whole(probe: Probe, rows: Mapping[str, Any]) -> bool:
+    """Whether a source listed all that it has: one that broke off lacks GPUs for that reason only."""
+    if probe.outcome in (TIMEOUT, SKIPPED) or probe.partial or (probe.outcome == ERROR and not rows):
         return False
     return bool(probe.value.get("whole", True)) if isinstance(probe.value, Mapping) else True
 
@@ -321,10 +329,11 @@ def read_fabric(answers: Answers) -> Dict[str, Measured]:
 def problems(answers: Answers, document: Mapping[str, Any]) -> List[str]:
     """What is plainly wrong, in words; the judgement over a whole group is the gate's."""
     found = []
-    for name in ("gpu.nvml", *(name for name in answers if name.startswith("gpu.smi."))):
-        probe = answers.get(name)
-        if probe is not None and probe.outcome not in (OK, ABSENT, SKIPPED):
-            found.append("%s: %s: %s" % (name, probe.outcome, probe.message))
+    by_answer: Dict[str, List[str]] = {}
+    for name, probe in answers.items():
+        if name.startswith(("gpu.nvml", "gpu.smi.")) and probe.outcome not in (OK, ABSENT, SKIPPED):
+            by_answer.setdefault("%s: %s" % (probe.outcome, probe.message), []).append(name)
+    found += ["%s: %s" % (", ".join(names), answer) for answer, names in by_answer.items()]
     for gpu in document["gpus"]:
         if gpu["missing_from"]:
             found.append("GPU %s is missing from %s" % (gpu["pci_address"], ", ".join(gpu["missing_from"])))

@@ -38,6 +38,8 @@ def read_holders(emit: Emit, root: str = "/") -> Reading:
     parents = _parents(proc)
     ours = _descendants(parents, os.getppid() if root == "/" else -1)
     users, booted = _users(root), _host.boot_time(root)
+    # Where the host itself is a container, its own identifier stands in every cgroup.
+    around = container_ids(read_line(os.path.join(proc, "self/cgroup"), 65536) or "")
     rows: List[Dict[str, Any]] = []
     refused = 0
     for pid in sorted(parents):
@@ -49,7 +51,7 @@ def read_holders(emit: Emit, root: str = "/") -> Reading:
             refused += outcome_of(error) == DENIED
             continue
         if any(_holds(device) for device in devices):
-            rows.append(_describe(proc, pid, parents[pid], devices, users, booted))
+            rows.append({**_describe(proc, pid, parents[pid], users, booted, around), **_devices(devices)})
     reading = _reading(rows, refused, len(parents))
     emit(reading)
     for row in rows:
@@ -106,7 +108,12 @@ def _open_devices(directory: str) -> List[str]:
 
 
 def _describe(
-    proc: str, pid: int, parent: int, devices: List[str], users: Mapping[int, str], booted: Optional[float]
+    proc: str,
+    pid: int,
+    parent: int,
+    users: Mapping[int, str],
+    booted: Optional[float],
+    around: Sequence[str],
 ) -> Dict[str, Any]:
     place = os.path.join(proc, str(pid))
     line = _process.parse_stat(
@@ -127,11 +134,14 @@ def _describe(
         "started": utc(None if booted is None else booted + line.start_ticks / os.sysconf("SC_CLK_TCK")),
         "start_ticks": line.start_ticks,
         "cgroup": cgroup.splitlines(),
-        "container_ids": container_ids(cgroup),
+        "container_ids": [name for name in dict.fromkeys(container_ids(cgroup)) if name not in around],
         "daemon": DAEMONS.get(line.command),
-        "devices": devices,
-        "gpu_minors": sorted(int(found.group(1)) for found in map(_GPU_MINOR.match, devices) if found),
     }
+
+
+def _devices(devices: Sequence[str]) -> Dict[str, Any]:
+    minors = sorted(int(found.group(1)) for found in map(_GPU_MINOR.match, devices) if found)
+    return {"devices": list(devices), "gpu_minors": minors}
 
 
 def _arguments(proc: str, pid: int) -> Optional[List[str]]:

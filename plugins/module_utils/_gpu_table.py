@@ -57,7 +57,7 @@ def number(words: str) -> float:
     value = _smi.number(words)
     if value is None:
         raise NotUnderstood("expected a number, found %r" % words)
-    return value
+    return value if "." in words else int(value)
 
 
 def whole(words: str) -> int:
@@ -178,7 +178,15 @@ ROWS: Sequence[Row] = (
     Row("fabric_health", STATE, "fabric", "health", "fabric/health/summary", "Fabric/Health/Summary", lower),
     Row("fabric_health_mask", STATE, "fabric", "health_mask"),
     Row("fabric_health_fields", STATE, "fabric", "health_fields"),
-    Row("pcie", STATE, "pcie"),
+    *(
+        Row(name, STATE, name, xml="pci/pci_gpu_link_info/" + path, convert=whole)
+        for name, path in (
+            ("pcie_generation", "pcie_gen/current_link_gen"),
+            ("pcie_generation_max", "pcie_gen/max_link_gen"),
+            ("pcie_width", "link_widths/current_link_width"),
+            ("pcie_width_max", "link_widths/max_link_width"),
+        )
+    ),
     Row(
         "power_limit",
         STATE,

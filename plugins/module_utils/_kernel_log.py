@@ -28,7 +28,7 @@ _ISO = re.compile(r"^(\d{4}-\d\d-\d\dT\S+) (\S+) kernel: (?:\[\s*[\d.]+\]\s)?(.*
 _BSD = re.compile(r"^([A-Z][a-z]{2}\s+\d{1,2} \d\d:\d\d:\d\d) (\S+) kernel: (?:\[\s*[\d.]+\]\s)?(.*)$")
 
 _XID = re.compile(
-    r"NVRM: Xid \((?:PCI:)?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})([^)]*)\): (\d+)(?:, (.*))?"
+    r"NVRM: Xid \((?:PCI:)?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})[^)]*\): (\d+)(?:, (.*))?"
 )
 _SXID = re.compile(r"(nvidia-nvswitch\d+): SXid \(PCI:([0-9A-Fa-f:.]+)\): (\d+)(?:, (.*))?")
 _PID = re.compile(r"\bpid=(\d+)")
@@ -48,7 +48,7 @@ _PLAIN: Sequence[Tuple[str, re.Pattern[str], bool]] = (
     ("driver probe failed", re.compile(r"NVRM: The NVIDIA probe routine failed"), False),
     (
         "driver",
-        re.compile(r"NVRM: (?:GPU|Assertion|RPC|GSP|nvAssert|No NVIDIA|The NVIDIA GPU|krc|_kgsp)"),
+        re.compile(r"NVRM: (?:GPU|Assertion|RPC|GSP|nvAssert|No NVIDIA|The NVIDIA GPU)"),
         False,
     ),
     ("nvlink", re.compile(r"(?:nvidia-nvlink|nvidia-nvswitch|nvidia_cspmu|knvlink).*", re.IGNORECASE), True),
@@ -148,9 +148,8 @@ def _sxid(message: str) -> Optional[Dict[str, Any]]:
     match = _SXID.search(message)
     if not match:
         return None
-    return _event(
-        "sxid", code=int(match.group(3)), pci_address=pci_address(match.group(2)), process=match.group(1)
-    )
+    meaning = "reported by %s" % match.group(1)
+    return _event("sxid", code=int(match.group(3)), pci_address=pci_address(match.group(2)), meaning=meaning)
 
 
 def _oom(message: str) -> Optional[Dict[str, Any]]:
@@ -189,10 +188,9 @@ def _blocked(message: str) -> Optional[Dict[str, Any]]:
 def _plain(message: str) -> Optional[Dict[str, Any]]:
     for kind, pattern, harmless in _PLAIN:
         if pattern.search(message):
-            address = _ADDRESS.search(message)
-            return _event(
-                kind, pci_address=pci_address(address.group(1)) if address else None, harmless=harmless
-            )
+            found = _ADDRESS.search(message)
+            address = pci_address(found.group(1)) if found else None
+            return _event(kind, pci_address=address, harmless=harmless)
     return None
 
 
@@ -204,9 +202,8 @@ def merge(*logs: Iterable[Dict[str, Any]]) -> List[Dict[str, Any]]:
         taken: Set[int] = set()
         for event in log:
             known = by_text.setdefault(event["text"], [])
-            twin = next(
-                (other for other in known if id(other) not in taken and _same_time(other, event)), None
-            )
+            free = [other for other in known if id(other) not in taken]
+            twin = next((other for other in free if _same_time(other, event)), None)
             if twin is None:
                 twin = dict(event, sources=list(event["sources"]))
                 known.append(twin)

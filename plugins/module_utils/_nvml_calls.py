@@ -11,6 +11,7 @@ Calls: https://docs.nvidia.com/deploy/nvml-api/index.html
 from __future__ import annotations
 
 import ctypes
+import struct
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
@@ -163,17 +164,17 @@ def _ecc_errors(counter: str) -> Ask:
 def _platform(nvml: Any, handle: Any) -> Dict[str, Any]:
     info = nvml.c_nvmlPlatformInfo_v2_t()
     nvml.nvmlDeviceGetPlatformInfo(handle, ctypes.byref(info))
-    numbers = {
-        "slot": info.slotNumber,
-        "tray": info.trayIndex,
-        "host_id": info.hostId,
-        "peer_type": info.peerType,
-        "module_id": info.moduleId,
-    }
+    return platform_facts(ctypes.string_at(ctypes.addressof(info), ctypes.sizeof(info)))
+
+
+def platform_facts(content: bytes) -> Dict[str, Any]:
+    """The fields of the platform structure; read as bytes, since the binding takes them all for text."""
+    _version, guid, chassis, *numbers = struct.unpack_from("=I16s16s5B", content)
+    names = ("slot", "tray", "host_id", "peer_type", "module_id")
     return {
-        "chassis_serial": _text(info.chassisSerialNumber),
-        "ib_guid": bytes(info.ibGuid).hex(),
-        **{name: value[0] if isinstance(value, bytes) else value for name, value in numbers.items()},
+        "chassis_serial": chassis.split(b"\0")[0].decode("utf-8", "replace"),
+        "ib_guid": guid.hex(),
+        **dict(zip(names, numbers)),
     }
 
 
@@ -260,15 +261,6 @@ def _clock(domain: str) -> Ask:
     return lambda n, h: n.nvmlDeviceGetClockInfo(h, getattr(n, "NVML_CLOCK_%s" % domain))
 
 
-def _pcie(nvml: Any, handle: Any) -> Dict[str, int]:
-    return {
-        "generation": nvml.nvmlDeviceGetCurrPcieLinkGeneration(handle),
-        "generation_max": nvml.nvmlDeviceGetMaxPcieLinkGeneration(handle),
-        "width": nvml.nvmlDeviceGetCurrPcieLinkWidth(handle),
-        "width_max": nvml.nvmlDeviceGetMaxPcieLinkWidth(handle),
-    }
-
-
 def _capability(nvml: Any, handle: Any) -> str:
     return "%d.%d" % tuple(nvml.nvmlDeviceGetCudaComputeCapability(handle))
 
@@ -316,7 +308,10 @@ GPU: Sequence[Call] = (
     Call("nvlink_count", _field(91)),
     Call("nvlink_speed_mbps", _field(90)),
     Call("c2c_links", _field(170)),
-    Call("pcie", _pcie),
+    Call("pcie_generation", lambda n, h: n.nvmlDeviceGetCurrPcieLinkGeneration(h)),
+    Call("pcie_generation_max", lambda n, h: n.nvmlDeviceGetMaxPcieLinkGeneration(h)),
+    Call("pcie_width", lambda n, h: n.nvmlDeviceGetCurrPcieLinkWidth(h)),
+    Call("pcie_width_max", lambda n, h: n.nvmlDeviceGetMaxPcieLinkWidth(h)),
     Call("pcie_replays", lambda n, h: n.nvmlDeviceGetPcieReplayCounter(h)),
     Call("power_limit", lambda n, h: n.nvmlDeviceGetEnforcedPowerLimit(h) / 1000.0),
     Call("power_draw", lambda n, h: n.nvmlDeviceGetPowerUsage(h) / 1000.0),
