@@ -28,13 +28,14 @@ DOCKER_VERBS = {
     *("rm", "rmi", "prune", "pull", "push", "restart", "start", "stop", "kill", "pause", "unpause", "exec"),
     *("run", "create", "update", "load", "import"),
 }
+CONTAINER_VERBS = "|".join(sorted(DOCKER_VERBS))
 SMI_SETTERS = "lgc|rgc|lmc|rmc|pm|pl|ac|rac|acp|c|e|r|mig|-gpu-reset|-lock-[a-z-]+|-reset-[a-z-]+"
 
 # A command stands here as its words joined by blanks, whether the code has it as one string or as a list.
 FORBIDDEN_WORDS = {
     "a package manager": rf"\b({PACKAGE_MANAGERS}) (-\S+ )*(install|remove|upgrade|update)\b",
     "a setter of nvidia-smi": rf"nvidia-smi\b.* -({SMI_SETTERS})\b",
-    "a change of containers or images": rf"^(docker|podman|nerdctl|ctr) (\S+ )*({'|'.join(DOCKER_VERBS)})( |$)",
+    "a change of containers or images": rf"^(docker|podman|nerdctl|ctr) (\S+ )*({CONTAINER_VERBS})( |$)",
     "a signal": r"^(kill|pkill|killall|fuser -k)\b",
     "a service change": r"\bsystemctl (start|stop|restart|reload|enable|disable|mask|kill|isolate)\b",
     "the kernel's emergency keys": r"sysrq",
