@@ -73,6 +73,7 @@ class Analysis:
         self.container_start, year, _utc = parse_text(started_at or "")
         if year is not None:
             self.clock.learn(None, None, year)
+        self._own_seen = False
         self._unwrapper = Unwrapper(kind)
         self._builder = BlockBuilder(self._done, telling, self._begun)
 
@@ -120,8 +121,13 @@ class Analysis:
 
     def _when(self, line: Line) -> Optional[float]:
         if line.own is not None:
+            self._own_seen = True
             return line.own
-        return None if line.outer is None else line.outer + (self.clock.zone or 0.0)
+        if line.outer is None:
+            return None
+        if self.clock.zone is None:  # two clocks that do not agree can't be mixed
+            return None if self._own_seen else line.outer
+        return line.outer + self.clock.zone
 
     def _begins_run(self, line: Line, marker: Optional[marks.Marker], when: Optional[float]) -> bool:
         run = self.run

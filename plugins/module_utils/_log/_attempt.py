@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Dict, List, Optional
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._analysis import Analysis
-from ansible_collections.gpufleet.baseline.plugins.module_utils._log._blocks import Block
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log._blocks import WARNING, Block
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._clock import YEAR
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._grammar import KERNEL
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._run import Run
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._signature import NOISE, REQUEST
-from ansible_collections.gpufleet.baseline.plugins.module_utils._log._signatures import Finding, classify
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log._signatures import UNKNOWN, Finding, classify
 
 _TOGETHER = 900.0  # seconds between the starts of the ranks of one attempt
 RUNTIME_ENDS = ("EngineCore encountered", "AsyncLLM output_handler failed")
@@ -41,6 +41,13 @@ class Log:
             return None
         zone = self.analysis.clock.zone or 0.0
         return when - self.offset - (zone if self.in_utc else 0.0)
+
+    def time_of(self, block: Block) -> Optional[float]:
+        """When a block began; the runtime's clock counts once the log has shown how far its own is from it."""
+        zone = self.analysis.clock.zone
+        if block.line.own is None and block.line.outer is not None and zone is not None:
+            return block.line.outer + zone
+        return block.time
 
     @property
     def is_kernel(self) -> bool:
@@ -122,7 +129,9 @@ def part_of(log: Log, run: Run) -> Part:
         finding = classify(block)
         if finding.role == NOISE and finding.row.scope != REQUEST:
             continue
-        part.candidates.append(Candidate(log, run, block, finding, log.common(block.time)))
+        if finding.row is UNKNOWN and block.kind == WARNING:
+            continue
+        part.candidates.append(Candidate(log, run, block, finding, log.common(log.time_of(block))))
     started = part.start
     for candidate in part.candidates:
         if candidate.time is None:

@@ -55,7 +55,7 @@ def choose(parts: List[Part]) -> Choice:
     alive: List[Candidate] = []
     for part in parts:
         for candidate in part.candidates:
-            if candidate.block.kind == WARNING:
+            if candidate.block.kind == WARNING or _hint(part, candidate):
                 choice.evidence.append(candidate)
             elif _outlived(part, candidate, serving, ready_time) or _after_stop(part, candidate):
                 choice.aside.append(candidate)
@@ -75,6 +75,13 @@ def choose(parts: List[Part]) -> Choice:
     if choice.first is not None:
         choice.followed = [one for one in alive if one is not choice.first and one.finding.role != NOISE]
     return choice
+
+
+def _hint(part: Part, candidate: Candidate) -> bool:
+    """A warning of the C++ libraries, such as a refused connection that is tried again, in a run that did not end."""
+    line = candidate.block.line
+    quiet = line.kind == C10D and line.level == "WARNING" and candidate.finding.role == SYMPTOM
+    return quiet and part.run.fatal is None
 
 
 def _split(

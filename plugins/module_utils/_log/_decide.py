@@ -89,7 +89,7 @@ def decide(parts: List[Part], logs: List[Log], end: Optional[ContainerEnd], obse
     else:
         _not_failed(decision, logs, end, observed)
         if choice.first is not None:
-            _rejected(decision, choice.first)
+            _rejected(decision, choice.first, _still(parts, end))
     _doubt(decision)
     return decision
 
@@ -155,7 +155,9 @@ def _place(decision: Decision, first: Candidate) -> None:
     decision.stage, decision.substage = finding.stage or "engine", finding.substage
     decision.failure_class = finding.failure_class
     if first.finding.failure_class == "worker-failed":
-        decision.failure_class = "host-oom-killed" if _vanished(decision) else "worker-failed"
+        decision.failure_class = "host-oom-killed" if _vanished(decision) and finding.stage == "weights" else "worker-failed"
+    elif finding.row.key == "host-oom-killed:exit-9" and finding.stage != "weights":
+        decision.failure_class = "worker-died"  # loading is what fills a host's memory; elsewhere a kill is only a kill
     decision.log, decision.line = first.log, block.first
     raised = finding.raised
     decision.exception_line = raised.line if raised is not None else block.line_with(finding.row.literals)
@@ -191,7 +193,7 @@ def _kernel(decision: Decision, word: KernelWord) -> None:
     decision.kernel = word
     decision.failure_class = word.failure_class
     decision.advice = word.finding.row.advice
-    decision.confidence = HIGH if word.sure else MEDIUM
+    decision.confidence = HIGH if word.sure and decision.choice.first is not None else MEDIUM
     decision.reason = "the kernel log explains it" + ("" if word.sure else ", though its time can't be compared exactly")
     decision.message = " ".join(word.block.header.split())[:400]
     if decision.line is None:
@@ -214,8 +216,10 @@ def _not_failed(decision: Decision, logs: List[Log], end: Optional[ContainerEnd]
         return
     idle = idle_of(parts, serving, observed)
     if idle is None and serving:
-        decision.outcome, decision.confidence = "ready", HIGH
+        decision.outcome, decision.confidence = "ready", _still(parts, end)
         decision.reason = "the engine said that it is ready and nothing that ends it followed"
+        if decision.confidence != HIGH:
+            decision.reason += " before the log ends; what came later it can't show"
         decision.message = "The engine is ready."
         return
     if idle is None:
@@ -236,6 +240,12 @@ def _not_failed(decision: Decision, logs: List[Log], end: Optional[ContainerEnd]
     decision.reason, decision.advice = idle.reason, idle.advice
     if idle.outcome == "hung":
         _explain_outside(decision, logs, end)
+
+
+def _still(parts: List[Part], end: Optional[ContainerEnd]) -> str:
+    """How sure it is that an engine that served still does: a log may have been cut before its end."""
+    live = any(not part.log.ended for part in parts)
+    return HIGH if live or (end is not None and end.running) else MEDIUM
 
 
 def _died(decision: Decision, end: ContainerEnd, serving: bool, stopped: bool, spoke: bool) -> bool:
@@ -294,13 +304,13 @@ def _stopped(decision: Decision, part: Part, serving: bool) -> None:
     decision.advice = "Look for a readiness or startup probe, or a person, that ended the start too early."
 
 
-def _rejected(decision: Decision, first: Candidate) -> None:
+def _rejected(decision: Decision, first: Candidate, confidence: str) -> None:
     """A request was refused; the engine goes on."""
     outcome = decision.outcome if decision.outcome in ("ready", "stopped") else "ready"
     _place(decision, first)
     decision.outcome, decision.stage, decision.substage = outcome, "runtime", "request"
     decision.scope = first.finding.row.scope
-    decision.confidence = HIGH
+    decision.confidence = confidence
     decision.reason = "a client's request was refused; the engine itself did not fail"
     decision.advice = first.finding.row.advice
 

@@ -80,6 +80,15 @@ class Process:
         return role_of(self.name)
 
 
+def _precision(name: str) -> int:
+    """How much a process name tells: multiprocessing's own name, the part it plays, its place in the groups."""
+    if not name:
+        return 0
+    if dimensions(name):
+        return 3
+    return 1 if name.startswith("VllmWorker-") or name == "MainProcess" else 2
+
+
 def role_of(name: str) -> str:
     """The part that a process plays, from its name."""
     lowered = name.lower()
@@ -152,8 +161,8 @@ class Run:
             if len(self.processes) >= _MAX_PROCESSES:
                 return None
             process = self.processes[key] = Process(line.process, line.pid, ray)
-        elif len(line.process) > len(process.name) or not process.name:
-            process.name = line.process or process.name  # Worker becomes Worker_TP3
+        elif _precision(line.process) > _precision(process.name):
+            process.name = line.process  # Worker becomes Worker_TP3
         if line.local_rank is not None and process.local_rank is None:
             process.local_rank = line.local_rank
         if process.rank is None:

@@ -99,7 +99,16 @@ GROUP: Tuple[Signature, ...] = (
         advice="The cause is not in this log: run once more with NCCL_DEBUG=INFO and read the first NCCL WARN of every rank.", source=_NCCL,
     ),
     Signature(
-        "rendezvous-timeout", ("The client socket has timed out after", "The client socket has failed to connect to any network address"), ROOT,
+        "internal-port-in-use", ("Address already in use (addr=",), ROOT, "engine", "handshake", since="0.9",
+        advice="A stale engine or another start holds an internal port: see the processes of earlier runs.", source=github("gpustack/gpustack", 6019),
+    ),
+    Signature(
+        "internal-port-in-use", ("The server socket has failed to listen on any local network address", "EADDRINUSE"), ROOT, "engine", "process-group",
+        name="master", advice="A stale engine or another start holds the rendezvous port: see the processes of earlier runs.", source=vllm(11617),
+    ),
+    Signature(
+        "rendezvous-timeout", ("The client socket has timed out after", "The client socket has failed to connect to any network address", "waiting for clients. "),
+        ROOT,
         "engine", "process-group", where=FAILING,
         advice="Check that every host reaches the head's address and port; 172.17.x.x is a Docker bridge.", source=vllm(19670),
     ),
@@ -124,12 +133,9 @@ GROUP: Tuple[Signature, ...] = (
         advice="One rank did not arrive: compare the last line of every rank and the launch on every host.", source=vllm(44718, "pull"),
     ),
     Signature(
-        "internal-port-in-use", ("Address already in use (addr=",), ROOT, "engine", "handshake", since="0.9",
-        advice="A stale engine or another start holds an internal port: see the processes of earlier runs.", source=github("gpustack/gpustack", 6019),
-    ),
-    Signature(
-        "internal-port-in-use", ("The server socket has failed to listen on any local network address", "EADDRINUSE"), ROOT, "engine", "process-group",
-        name="master", advice="A stale engine or another start holds the rendezvous port: see the processes of earlier runs.", source=vllm(11617),
+        "host-address-wrong", ("Cannot assign requested address",), ROOT, "engine", "handshake", since="0.9",
+        advice="The address given for this host is not one of its own: compare VLLM_HOST_IP and the head address with the interfaces.",
+        source=VLLM_SOURCE + "utils/network_utils.py",
     ),
     Signature(
         "dp-config-mismatch",
@@ -245,6 +251,11 @@ ABORT: Tuple[Signature, ...] = (
         "host-oom-killed", ("died unexpectedly (exit code: -9)", "died unexpectedly with exit code -9"), SYMPTOM, "", "worker", name="exit-9", since="0.13",
         advice="Look at the kernel log for oom-kill and at the container's OOMKilled: the worker was killed from outside.",
         source=VLLM_SOURCE + "v1/executor/multiproc_executor.py",
+    ),
+    Signature(
+        "engine-dead", ("died unexpectedly",), SYMPTOM, "", "engine", also=("Engine core proc ",), name="killed", since="0.11",
+        advice="The engine core ended without a word: look at the kernel log and at who sent a signal.",
+        source=VLLM_SOURCE + "v1/engine/core_client.py",
     ),
     Signature(
         "worker-died", ("died unexpectedly",), SYMPTOM, "", "worker", since="0.9",

@@ -103,6 +103,11 @@ CONTAINER: Tuple[Signature, ...] = (
         also=("Input should be",), where=RAISED, name="pydantic", since="0.10",
         advice="Compare the named field's value with what this image's version accepts.", source=VLLM_SOURCE + "config/",
     ),
+    Signature(
+        "bad-arguments", ("Error: ",), LIKELY, "container", "arguments", where=RAISED, name="validation", since="0.9",
+        frames=("validate_parsed_serve_args", "validate_api_server_args", "parse_args"),
+        advice="Compare the arguments with what this image's version accepts.", source=VLLM_SOURCE + "entrypoints/openai/cli_args.py",
+    ),
 )
 
 DEVICES: Tuple[Signature, ...] = (

@@ -67,7 +67,7 @@ MODEL: Tuple[Signature, ...] = (
     Signature(
         "model-path-not-found",
         ("Invalid repository ID or local directory specified", "Incorrect path_or_model_id", "does not appear to have a file named config.json",
-         "Repo id must be in the form", "HFValidationError"),
+         "Repo id must be in the form", "HFValidationError", "Can't load the configuration of", "is not a valid model identifier"),
         ROOT, "weights", "model-config", since="0.9",
         advice="Check that the path exists inside the container: compare mounts with the model argument.",
         source=VLLM_SOURCE + "transformers_utils/config.py",
@@ -141,10 +141,17 @@ WEIGHTS: Tuple[Signature, ...] = (
         source=VLLM_SOURCE + "model_executor/models/utils.py",
     ),
     Signature(
-        "checkpoint-mismatch", ("AssertionError",), LIKELY, "weights", "load", frames=("weight_loader", "default_weight_loader"), where=RAISED,
+        "checkpoint-mismatch", ("AssertionError",), LIKELY, "weights", "load", where=RAISED,
+        frames=("weight_loader", "weight_loader_v2", "default_weight_loader", "load_column_parallel_weight", "load_row_parallel_weight",
+                "load_qkv_weight", "load_merged_column_weight"),
         name="assert", since="0.9",
         advice="Compare the checkpoint's revision and quantisation with config.json and the launch arguments.",
         source=VLLM_SOURCE + "model_executor/model_loader/weight_utils.py",
+    ),
+    Signature(
+        "checkpoint-mismatch", ("KeyError: '",), LIKELY, "weights", "load", frames=("load_weights",), where=RAISED, name="key", since="0.9",
+        advice="Compare the checkpoint's revision and quantisation with config.json and the launch arguments.",
+        source=VLLM_SOURCE + "model_executor/models/utils.py",
     ),
     Signature(
         "cuda-oom-weights", ("Failed to load model - not enough GPU memory",), LIKELY, "weights", "load", name="hint", since="0.13",
