@@ -68,15 +68,3 @@ summary:
   type: str
   sample: /root/repro-2026-08-09/run-001/summary.txt
 """
-
-
-from ansible.module_utils.basic import AnsibleModule
-
-
-def main() -> None:
-    """The work is done by the action plugin of the same name."""
-    AnsibleModule(argument_spec={}).fail_json(msg="freeze_report runs on the controller: call it in a task, which takes its action plugin")
-
-
-if __name__ == "__main__":
-    main()

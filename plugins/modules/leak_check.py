@@ -58,15 +58,3 @@ leaks:
   elements: str
   sample: []
 """
-
-
-from ansible.module_utils.basic import AnsibleModule
-
-
-def main() -> None:
-    """The work is done by the action plugin of the same name."""
-    AnsibleModule(argument_spec={}).fail_json(msg="leak_check runs on the controller: call it in a task, which takes its action plugin")
-
-
-if __name__ == "__main__":
-    main()

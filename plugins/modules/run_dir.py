@@ -67,15 +67,3 @@ reproduction:
   type: str
   sample: /root/repro-2026-08-09
 """
-
-
-from ansible.module_utils.basic import AnsibleModule
-
-
-def main() -> None:
-    """The work is done by the action plugin of the same name."""
-    AnsibleModule(argument_spec={}).fail_json(msg="run_dir runs on the controller: call it in a task, which takes its action plugin")
-
-
-if __name__ == "__main__":
-    main()
