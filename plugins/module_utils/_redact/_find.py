@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._named i
 from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._standin import (
     STAND_IN,
     STAND_IN_START,
+    STRUCK_OUT,
     Span,
     merged,
 )
@@ -26,22 +27,58 @@ _FINDERS: tuple[tuple[int, Callable[[bytes, int, int], Iterator[Span]]], ...] = 
     (_lines.PEM, _forms.pem_keys),
     (_lines.PEM, _forms.pem_in_base64),
 )
+_ROUNDS = 4
 _NOTHING = re.compile(rb"[\s\"'`,;:.&|()\[\]{}<>\\]*\Z")
 
 
 def find_secrets(text: bytes, lines: Iterator[tuple[int, int, int]], known: KnownValues) -> list[Span]:
     """All secrets whose telling part stands on one of the lines, in order, none overlapping."""
-    spans: list[Span] = list(known.find_plain(text))
+    spans = _found(text, lines, known) + list(known.find_plain(text))
+    if not spans:
+        return spans
+    spans = merged(spans, text)
+    for _count in range(_ROUNDS):
+        # With a secret gone what stood beside it stands free, and may be another.
+        more = _found(_masked(text, spans), _lines_of(text, spans), known)
+        more = [span for span in more if not _covered(span, spans)]
+        if not more:
+            break
+        spans = merged(spans + [span._replace(value=text[span.start : span.end]) for span in more], text)
+    return list(_beside_stand_ins(text, spans)) if STAND_IN_START in text else spans
+
+
+def _found(text: bytes, lines: Iterator[tuple[int, int, int]], known: KnownValues) -> list[Span]:
+    spans: list[Span] = []
     for start, end, families in lines:
         for family, finder in _FINDERS:
             if families & family:
                 spans.extend(finder(text, start, end))
         if families & _lines.KNOWN:
             spans.extend(known.find(text, start, end))
-    if not spans:
-        return spans
-    spans = merged(spans, text)
-    return list(_beside_stand_ins(text, spans)) if STAND_IN_START in text else spans
+    return spans
+
+
+def _masked(text: bytes, spans: list[Span]) -> bytes:
+    """The text with every span struck out, at the same length."""
+    struck = bytearray(text)
+    for span in spans:
+        struck[span.start : span.end] = STRUCK_OUT * (span.end - span.start)
+    return bytes(struck)
+
+
+def _lines_of(text: bytes, spans: list[Span]) -> Iterator[tuple[int, int, int]]:
+    """The lines that spans touch."""
+    past = 0
+    for span in spans:
+        start = max(past, text.rfind(b"\n", past, span.start) + 1)
+        end = text.find(b"\n", span.end)
+        past = len(text) if end < 0 else end
+        if start < past:
+            yield start, past, _lines.EVERYTHING
+
+
+def _covered(span: Span, spans: list[Span]) -> bool:
+    return any(one.start <= span.start and span.end <= one.end for one in spans)
 
 
 def every_line(text: bytes) -> Iterator[tuple[int, int, int]]:

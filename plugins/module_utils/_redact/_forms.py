@@ -136,7 +136,7 @@ def url_credentials(text: bytes, start: int, end: int) -> Iterator[Span]:
 
 
 _SCHEME = re.compile(
-    rb"(?<![A-Za-z])(bearer|basic)(?:[ \t]{1,8}|%20|\+)(?:\\?[\"'])?([A-Za-z0-9._~+/\-]{6,}={0,2})",
+    rb"(?<![A-Za-z])(bearer|basic)(?:[ \t]{1,8}|%20|\+)(?:\\?[\"'])?(?=([A-Za-z0-9._~+/\-]{6,}={0,2}))",
     re.IGNORECASE,
 )
 

@@ -61,9 +61,14 @@ _SMALL_MARKS = (
     _Mark(b"://", URL, _URL_AT),
     _Mark(b"-----gin ", PEM),
 )
-_MARKS = (_Mark(sketch(b"LS0tLS1CRUdJTi"), PEM),) + tuple(
-    _Mark(literal, FORM)
-    for literal in sorted({sketch(literal) for form in FORMS for literal in form.literals})
+# What stands before a known form is no letter or digit, so the sketch still has it.
+_FORM_LITERALS = sorted({sketch(literal) for form in FORMS for literal in form.literals})
+_MARKS = (
+    _Mark(sketch(b"LS0tLS1CRUdJTi"), PEM),
+    *(
+        _Mark(literal, FORM, re.compile(rb"(?<![A-Za-z0-9])" + re.escape(literal)))
+        for literal in _FORM_LITERALS
+    ),
 )
 
 

@@ -203,7 +203,7 @@ def _assigned_place(text: bytes, name: _Name, assigned: re.Match[bytes], header:
 def _opened_before(text: bytes, position: int) -> bytes:
     """The quote that stands right before the name, with its backslashes."""
     mark = text[position - 1 : position] if position else b""
-    if mark not in (b'"', b"'"):
+    if mark not in (b'"', b"'", b"`"):
         return b""
     start = position - 1
     while start > 0 and text[start - 1 : start] == b"\\":

@@ -44,6 +44,9 @@ _TAGGED = 64 * 1024
 # A text can teach a value that stands earlier in it; each round learns at least one.
 _ROUNDS = 32
 _NAMES_KEPT = 16384
+# A log with a new signed URL on every line would teach millions of values that stand nowhere else: from texts
+# no more than these are learned. The others are still removed where they stand, and the report counts them.
+_LEARNED_FROM_TEXTS = 256
 _STAND_IN_IN_PATH = re.compile(STAND_IN.pattern.decode())
 
 
@@ -59,6 +62,7 @@ class Redactor:
         self._known = KnownValues()
         self._filter = LineFilter(self._known)
         self._short_names: dict[bytes, str] = {}
+        self._from_texts = self._not_learned = 0
         self._by_rule: Counter[str] = Counter()
         self._by_name: Counter[str] = Counter()
 
@@ -87,8 +91,13 @@ class Redactor:
         """Learn one value when it is worth looking for elsewhere; True when it is new."""
         learned = False
         for one in (value, password_within(value)):
-            if one and worth_learning(one, certain):
-                learned |= self._known.add(one, self._harmless_name(name))
+            if not one or one in self._known.names or not worth_learning(one, certain):
+                continue
+            if not certain and self._from_texts >= _LEARNED_FROM_TEXTS:
+                self._not_learned += 1
+                continue
+            self._from_texts += not certain
+            learned |= self._known.add(one, name)
         return learned
 
     def learn_text(self, source: Iterable[bytes]) -> None:
@@ -105,7 +114,7 @@ class Redactor:
     def redact_bytes(self, text: bytes) -> bytes:
         """A text without its secrets."""
         if len(text) <= WINDOW:
-            return replaced(text, self._find_and_learn(text), self._replacement, 0, len(text))
+            return replaced(text, self._find_and_learn(text, len(text)), self._replacement, 0, len(text))
         for _count in range(_ROUNDS):
             generation = self._known.generation
             self.learn_text([text])
@@ -136,7 +145,7 @@ class Redactor:
         return [
             entry
             for value, name in sorted(self._known.names.items())
-            for entry in fingerprints(self._key, plain_name(name), value)
+            for entry in fingerprints(self._key, self._harmless_name(name, value), value)
         ]
 
     def report(self) -> dict[str, Any]:
@@ -146,6 +155,7 @@ class Redactor:
             "by_rule": dict(sorted(self._by_rule.items())),
             "by_name": dict(sorted(self._by_name.items())),
             "known_values": len(self._known.names),
+            "not_learned": self._not_learned,
         }
 
     def replace_value(self, value: bytes, name: str) -> bytes:
@@ -153,30 +163,30 @@ class Redactor:
         value = value[:_TAGGED]
         first = self._known.names.get(value) or self._short_names.get(value)
         if first is None:
-            first = self._harmless_name(name)
+            first = name
             if len(self._short_names) < _NAMES_KEPT:
                 self._short_names[value] = first
-        return stand_in(first, tag(self._key, value))
+        return stand_in(self._harmless_name(first, value), tag(self._key, value))
 
     def count(self, name: str, rule: str) -> None:
         """Take note of a replacement."""
         self._by_rule[rule] += 1
-        self._by_name[plain_name(name)] += 1
+        self._by_name[self._harmless_name(name, b"")] += 1
 
     def _replacement(self, span: Span) -> bytes:
         self.count(self._known.names.get(span.value, span.name), span.rule)
         return self.replace_value(span.value, span.name)
 
-    def _harmless_name(self, name: str) -> str:
-        """A name that holds no learned value itself."""
-        plain = plain_name(name)
-        raw = plain.encode()
-        return "secret" if any(value in raw for value in self._known.names) else plain
+    def _harmless_name(self, name: str, value: bytes) -> str:
+        """A name that holds neither the value nor another learned one."""
+        raw = plain_name(name).encode()
+        leaks = (len(value) >= 4 and value in raw) or any(known in raw for known in self._known.names)
+        return "secret" if leaks else raw.decode()
 
-    def _find_and_learn(self, text: bytes) -> list[Span]:
+    def _find_and_learn(self, text: bytes, learn_before: int) -> list[Span]:
         for _count in range(_ROUNDS):
             spans = find_secrets(text, self._filter.suspects(text), self._known)
-            if not self._learn_spans(spans):
+            if not self._learn_spans(span for span in spans if span.start < learn_before):
                 break
         return spans
 

@@ -11,7 +11,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._known i
 from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._lines import LineFilter
 from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._standin import Span
 
-_WINDOW = 256 * 1024
+_WINDOW = 1024 * 1024
 # Twice the longest form of a learned value with its line ends.
 _OVERLAP = 48 * 1024
 

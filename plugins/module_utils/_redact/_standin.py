@@ -16,6 +16,8 @@ from typing import Iterable, NamedTuple
 
 STAND_IN = re.compile(rb"<redacted ([A-Za-z0-9_.\-]{1,48}) ([0-9a-f]{6})>")
 STAND_IN_START = b"<redacted "
+# Takes the place of a secret while the rest of its line is read once more; no value is made of it.
+STRUCK_OUT = b">"
 _NAME = re.compile(r"[^A-Za-z0-9_.\-]+")
 
 

@@ -15,12 +15,14 @@ from typing import Callable, Optional, Pattern
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._standin import Span
 
-WINDOW = 256 * 1024
+WINDOW = 1024 * 1024
 # Longer than anything that is matched as one piece, but for values that never end.
 LOOKAHEAD = 48 * 1024
 CONTEXT = 1024
 
-Find = Callable[[bytes], "list[Span]"]
+# Takes a text and a position: what starts behind it may be cut short, so nothing is to be learned from it
+# yet.
+Find = Callable[[bytes, int], "list[Span]"]
 Replace = Callable[[Span], bytes]
 
 
@@ -76,8 +78,8 @@ class RedactingStream:
             return self._swallowed(fresh)
         before = len(self._context)
         text = self._context + fresh
-        spans = [span for span in self._find(text) if span.end > before]
         cut = len(text) if final else before + self._cut(fresh)
+        spans = [span for span in self._find(text, cut) if span.end > before]
         done: list[Span] = []
         for span in spans:
             if span.start >= cut:

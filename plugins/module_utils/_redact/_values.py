@@ -29,7 +29,7 @@ _NO_VALUE = frozenset(
     masked nan n/a - -- ... =
     """.split()
 )
-_MASK = re.compile(rb"(?:[*xX.#_\-]|\xe2\x80\xa2)+\Z")
+_MASK = re.compile(rb"(?:[*xX.#_>\-]|\xe2\x80[\xa2\xa6])+\Z")
 _REFERENCE = re.compile(
     rb"(?:\$\{[^{}]*\}|\$\([^()]*\)|\$[A-Za-z_][A-Za-z0-9_]*|\{\{.*\}\}"
     rb"|%\([a-z_]+\)s|%s|\{\w*\}|<[a-z][a-z _\-]*>"
