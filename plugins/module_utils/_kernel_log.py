@@ -43,12 +43,12 @@ _BLOCKED = re.compile(r"INFO: task (.+?):(\d+) blocked for more than (\d+) secon
 # kind, what the line contains, whether it is harmless by itself; the first that fits is taken
 _PLAIN: Sequence[Tuple[str, re.Pattern[str], bool]] = (
     ("gpu off the bus", re.compile(r"NVRM: .*fallen off the bus"), False),
-    ("unsupported function", re.compile(r"(?:NVRM|nvidia).*not supported by the .*driver"), True),
+    ("unsupported function", re.compile(r"(?:NVRM|nvidia).*not supported by the\b"), True),
     ("gpu did not start", re.compile(r"NVRM: .*(?:RmInitAdapter failed|rm_init_adapter failed)"), False),
     ("driver probe failed", re.compile(r"NVRM: The NVIDIA probe routine failed"), False),
     (
         "driver",
-        re.compile(r"NVRM: (?:GPU|Assertion|RPC|GSP|nvAssert|No NVIDIA|The NVIDIA GPU)"),
+        re.compile(r"NVRM: (?:GPU|Assertion|RPC|GSP|nvAssert|No NVIDIA)"),
         False,
     ),
     ("nvlink", re.compile(r"(?:nvidia-nvlink|nvidia-nvswitch|nvidia_cspmu|knvlink).*", re.IGNORECASE), True),

@@ -49,6 +49,7 @@ CODES: Dict[int, Tuple[str, str, str]] = {
     27: ("NOT_READY", ERROR, "the GPU is not ready yet"),
     28: ("GPU_NOT_FOUND", ABSENT, "there is no such GPU here"),
     29: ("INVALID_STATE", ERROR, "the GPU is in a state in which it does not tell it"),
+    30: ("RESET_TYPE_NOT_SUPPORTED", ABSENT, "the GPU knows no such reset"),
     999: (
         "UNKNOWN",
         ERROR,
