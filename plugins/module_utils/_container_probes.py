@@ -132,7 +132,7 @@ def tree_of(inspect: Mapping[str, Any]) -> FileTree:
 
 
 def _belongs(pid: int, identifier: str) -> bool:
-    """Whether a process is there and still the container's: between two restarts its number may be another's."""
+    """Whether a process is still the container's: after a restart its number may be another's."""
     try:
         named = container_ids(str(read_file("/proc/%d/cgroup" % pid).value))
     except ProbeFailure as failure:

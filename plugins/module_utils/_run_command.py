@@ -5,7 +5,7 @@
 
 Pasted into a shell, the command starts the same container, from the same image by id. Only what differs
 from the image is said. Secrets come from the caller's environment: ``-e NAME``, and ``"$NAME"`` where one
-stands in an argument; the names are listed above the command. The command is detached, however the first one was run.
+stands in an argument; the names are listed above the command. It is detached, however the first one was run.
 """
 
 from __future__ import annotations

@@ -64,7 +64,8 @@ def name_runtimes(
     paths = [line.split(":", 2)[2] for line in cgroup.splitlines() if line.count(":") >= 2]
     found = _of_cgroup(paths) + _of_root(environment, root_mount)
     found += _of_slurm(paths, environment) + _of_terminal(environment, ancestors)
-    if not found or not any(runtime.identifier for runtime in found):
+    if not any(runtime.evidence.startswith("cgroup ") for runtime in found):
+        # A unit or session above a container or job is only where its daemon lives.
         found += _of_systemd(paths)
     return found or [Runtime("bare", evidence="no sign of a container, a scheduler, a unit or a terminal")]
 
@@ -91,7 +92,8 @@ def _of_root(environment: Mapping[str, str], root_mount: str) -> List[Runtime]:
         if environment.get(variable):
             return [Runtime(name, environment[variable], "variable " + variable)]
     if re.search(r"/enroot/|pyxis_", root_mount):
-        match = re.search(r"(?:/enroot/(?:\S*/)?|/)(?P<name>pyxis_[^/,:\s]+|[^/,:\s]+)", root_mount)
+        match = re.search(r"/(?P<name>pyxis_[^/,:\s]+)", root_mount)
+        match = match or re.search(r"/enroot/(?:\S*/)?(?P<name>[^/,:\s]+)", root_mount)
         return [Runtime("enroot", match.group("name") if match else "", "root mount " + root_mount)]
     names = sorted(name for name in environment if name.startswith(("PYXIS_", "ENROOT_")))
     return [Runtime("enroot", "", "variables " + ", ".join(names[:4]))] if names else []

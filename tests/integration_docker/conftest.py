@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the gpufleet.baseline authors
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A real Docker Engine, an image made of this machine's own files, and containers that are removed afterwards."""
+"""A real Docker Engine, an image made of this machine's own files, containers removed afterwards."""
 
 from __future__ import annotations
 

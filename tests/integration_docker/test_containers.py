@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from ansible_collections.gpufleet.baseline.plugins.module_utils._engine_facts import derived_members, facts
 from ansible_collections.gpufleet.baseline.plugins.module_utils._engine_probes import (
     collect,
@@ -65,7 +64,7 @@ def test_versions_of_a_running_container_are_read_without_exec(docker: Any, runn
 
 
 def test_t11_versions_of_an_exited_container_are_those_it_ended_with(docker: Any, image: str) -> None:
-    """Read from the layers: a removed file is gone, an added one is there, a replaced directory is the new one."""
+    """From the layers: a removed file is gone, an added one there, a replaced directory is the new one."""
     name = docker.name()
     script = f"""
     rm -r {PACKAGES}/flashinfer_python-0.6.2.dist-info

@@ -11,7 +11,6 @@ import subprocess
 from typing import Any
 
 import pytest
-
 from ansible_collections.gpufleet.baseline.plugins.module_utils._run_command import rebuild
 
 TABLE: dict[str, list[str]] = {
