@@ -15,13 +15,14 @@ options:
     description:
       - The Python libraries that travel with the task, as a base64 zip archive.
       - Filled in by the action plugin of the same name; there is no need to set it.
-      - Without it an installed C(pynvml) of C(nvidia-ml-py) is used, and without that the driver is asked through
-        C(nvidia-smi) alone.
+      - Without it an installed C(pynvml) of C(nvidia-ml-py) is used, and without that the driver is asked
+        through C(nvidia-smi) alone.
     type: str
   smi_deadline:
     description:
       - Seconds that one call of C(nvidia-smi) may take.
-      - Generous, since a driver that is slow is not dead. After one call that does not answer, no other one is made.
+      - Generous, since a driver that is slow is not dead. After one call that does not answer, no other one is
+        made.
     type: float
     default: 60
   nvml_deadline:

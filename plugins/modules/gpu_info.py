@@ -12,10 +12,10 @@ version_added: 0.1.0
 author:
   - the gpufleet.baseline authors (@gpufleet)
 description:
-  - Reads what a start of a model depends on, from the driver's library, C(nvidia-smi), C(/proc), C(/sys), the kernel log,
-    packages and services.
-  - Only looks. It loads no module, creates no device node and no CUDA context. Where C(nvidia-smi) itself would do so it is
-    not called.
+  - Reads what a start of a model depends on, from the driver's library, C(nvidia-smi), C(/proc), C(/sys), the
+    kernel log, packages and services.
+  - Only looks. It loads no module, creates no device node and no CUDA context. Where C(nvidia-smi) itself would
+    do so it is not called.
   - Every question has a deadline of its own. One that hangs costs that answer and no other.
   - Every fact stands with its outcome. What was not measured is never a number.
 extends_documentation_fragment:
@@ -46,6 +46,12 @@ options:
     type: list
     elements: str
     default: []
+  redaction_key:
+    description:
+      - Key of the stand-ins for secrets in command lines, 64 hexadecimal digits. Equal values have equal
+        stand-ins under one key.
+      - Without one, the stand-ins of two hosts or two runs can't be compared.
+    type: str
 """
 
 EXAMPLES = r"""
@@ -67,8 +73,8 @@ RETURN = r"""
 gpu:
   description:
     - The GPUs and their driver, schema C(gpufleet.baseline/gpu/1).
-    - A fact is a dictionary of C(value), C(outcome), C(source) and C(message). The outcome is one of V(ok), V(absent),
-      V(error), V(timeout), V(denied) and V(skipped).
+    - A fact is a dictionary of C(value), C(outcome), C(source) and C(message). The outcome is one of V(ok),
+      V(absent), V(error), V(timeout), V(denied) and V(skipped).
   returned: always
   type: dict
   contains:
@@ -84,12 +90,12 @@ gpu:
       description: Makers of the GPUs on the PCI bus, a fact.
       type: dict
     driver:
-      description: The driver as loaded, on disk, and as new processes load it, whether the three agree, and more.
+      description: The driver as loaded, on disk and as new processes load it, whether the three agree, and more.
       type: dict
     gpus:
       description:
-        - One entry for each NVIDIA GPU that any source lists, with C(identity), C(state) and what changes by the second,
-          C(now), and the sources that list it or lack it.
+        - One entry for each NVIDIA GPU that any source lists, with C(identity), C(state) and what changes by the
+          second, C(now), and the sources that list it or lack it.
       type: list
       elements: dict
     counts:
@@ -127,13 +133,15 @@ probes:
   type: dict
 """
 
-from typing import Any, Dict
+import os
+from typing import Any, Dict, Optional
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufleet.baseline.plugins.module_utils._carried import carried
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
 from ansible_collections.gpufleet.baseline.plugins.module_utils._gpu_facts import facts
 from ansible_collections.gpufleet.baseline.plugins.module_utils._gpu_probes import DEFAULTS, probes
+from ansible_collections.gpufleet.baseline.plugins.module_utils._gpu_secrets import redacted
 from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import run_probes
 
 
@@ -147,19 +155,36 @@ def argument_spec() -> Dict[str, Any]:
         "history_days": {"type": "int", "default": DEFAULTS["history_days"]},
         "services": {"type": "list", "elements": "str", "default": list(DEFAULTS["services"])},
         "paths": {"type": "list", "elements": "str", "default": list(DEFAULTS["paths"])},
+        "redaction_key": {"type": "str", "no_log": True},
     }
+
+
+def describe(params: Dict[str, Any]) -> Dict[str, Any]:
+    """The module's result, redacted."""
+    with carried(params["carried_libraries"]):
+        answers = run_probes(probes(params))
+    summaries = {name: probe.summary() for name, probe in answers.items()}
+    return redacted({**facts(answers), "probes": summaries}, _key(params["redaction_key"]))
+
+
+def _key(text: Optional[str]) -> bytes:
+    if not text:
+        return os.urandom(32)
+    try:
+        return bytes.fromhex(text)
+    except ValueError as error:
+        raise BaselineError(
+            "redaction_key: expected 64 hexadecimal digits, found something else; correct it or leave it out"
+        ) from error
 
 
 def main() -> None:
     """Ask everything and return the documents."""
     module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
     try:
-        with carried(module.params["carried_libraries"]):
-            answers = run_probes(probes(module.params))
+        module.exit_json(changed=False, **describe(module.params))
     except BaselineError as error:
         module.fail_json(msg=str(error))
-    summaries = {name: probe.summary() for name, probe in answers.items()}
-    module.exit_json(changed=False, probes=summaries, **facts(answers))
 
 
 if __name__ == "__main__":
