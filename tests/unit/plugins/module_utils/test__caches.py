@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from ansible_collections.gpufleet.baseline.plugins.module_utils import _caches
 from ansible_collections.gpufleet.baseline.plugins.module_utils._caches import (
     cache_places,

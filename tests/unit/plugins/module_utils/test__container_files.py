@@ -10,15 +10,14 @@ import stat
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from ansible_collections.gpufleet.baseline.plugins.module_utils._container_files import (
     FileTree,
     process_tree,
     stopped_tree,
 )
 from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import ProbeFailure
+from hypothesis import given
+from hypothesis import strategies as st
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from ansible_collections.gpufleet.baseline.plugins.module_utils._compose import compose_facts
 from ansible_collections.gpufleet.baseline.plugins.module_utils._containers import (
     choose,

@@ -10,7 +10,6 @@ import stat
 from pathlib import Path
 
 import pytest
-
 from ansible_collections.gpufleet.baseline.plugins.module_utils._devices import (
     gpus_by_minor,
     parse_information,

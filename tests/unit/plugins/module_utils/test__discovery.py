@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from ansible_collections.gpufleet.baseline.plugins.module_utils import _discovery
 from ansible_collections.gpufleet.baseline.plugins.module_utils._discovery import Discovery, discovery
 from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import Probe

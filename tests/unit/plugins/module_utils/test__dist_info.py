@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from ansible_collections.gpufleet.baseline.plugins.module_utils._container_files import FileTree
 from ansible_collections.gpufleet.baseline.plugins.module_utils._dist_info import (
     assignments,
@@ -23,6 +20,8 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._dist_info impor
     read_versions,
     version_paths,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 
 def distribution(packages: Path, directory: str, metadata: str = "", name: str = "METADATA") -> None:

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from ansible_collections.gpufleet.baseline.plugins.module_utils._docker import Engine, find_socket
 from ansible_collections.gpufleet.baseline.plugins.module_utils._engine_facts import facts
 from ansible_collections.gpufleet.baseline.plugins.module_utils._engine_probes import collect

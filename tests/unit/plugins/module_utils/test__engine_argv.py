@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from ansible_collections.gpufleet.baseline.plugins.module_utils._engine_argv import (
     find_engine,
     looks_like_engine,
     process_title,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 FORMS = {
     "serve": ["vllm", "serve", "M", "-tp", "8"],

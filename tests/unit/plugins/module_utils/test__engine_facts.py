@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from ansible_collections.gpufleet.baseline.plugins.module_utils._engine_facts import facts
 from ansible_collections.gpufleet.baseline.plugins.module_utils._engine_probes import (
     collect,
@@ -27,7 +26,8 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import ru
 # Goes by the name of vLLM, has one renamed child, and waits.
 LOOK_ALIKE = """\
 import subprocess, sys, time
-child = subprocess.Popen(["VLLM::Worker_TP1_EP1", "-c", "import time; time.sleep(600)"], executable=sys.executable)
+title = ["VLLM::Worker_TP1_EP1", "-c", "import time; time.sleep(600)"]
+child = subprocess.Popen(title, executable=sys.executable)
 print("ready", flush=True)
 try:
     time.sleep(600)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from ansible_collections.gpufleet.baseline.plugins.module_utils._container_files import FileTree
 from ansible_collections.gpufleet.baseline.plugins.module_utils._engine_argv import find_engine
 from ansible_collections.gpufleet.baseline.plugins.module_utils._model_identity import (

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from ansible_collections.gpufleet.baseline.plugins.module_utils._engine_argv import find_engine
 from ansible_collections.gpufleet.baseline.plugins.module_utils._parallel import (
     environment_of,

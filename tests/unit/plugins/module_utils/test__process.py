@@ -12,9 +12,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import Reading
 from ansible_collections.gpufleet.baseline.plugins.module_utils._process import (
     ProcessLine,
@@ -31,6 +28,8 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._process import 
     root_mount,
     start_time,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 MAPS = """\
 55d0a0000000-55d0a0001000 r--p 00000000 08:01 1234 /usr/bin/python3.12
@@ -175,7 +174,7 @@ def test_a_real_process_is_read_with_its_log(tmp_path: Path) -> None:
 
 
 def test_every_process_is_listed_and_those_that_may_hang_come_last(tmp_path: Path) -> None:
-    """A process in uninterruptible sleep holds up whoever reads its arguments; the others are known by then."""
+    """A process in uninterruptible sleep may hold up its reader; the others are known by then."""
     for pid, state in ((10, "D"), (20, "S"), (30, "R")):
         (tmp_path / str(pid)).mkdir()
         fields = " ".join([state, "1", *["0"] * 17, "1", "0"])

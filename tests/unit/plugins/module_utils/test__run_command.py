@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the gpufleet.baseline authors
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the rebuilt command says where no real Engine can be asked; see tests/integration_docker for the rest."""
+"""What the rebuilt command says where no real Engine is asked; tests/integration_docker has the rest."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import shlex
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.baseline.plugins.module_utils._run_command import names_secret, rebuild
 from hypothesis import given
 from hypothesis import strategies as st
-
-from ansible_collections.gpufleet.baseline.plugins.module_utils._run_command import names_secret, rebuild
 
 
 def inspect(config: dict[str, Any] | None = None, host: dict[str, Any] | None = None) -> dict[str, Any]:

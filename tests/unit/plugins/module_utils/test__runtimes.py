@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.gpufleet.baseline.plugins.module_utils._runtimes import container_ids, name_runtimes
 from hypothesis import given
 from hypothesis import strategies as st
-
-from ansible_collections.gpufleet.baseline.plugins.module_utils._runtimes import container_ids, name_runtimes
 
 ID = "0123456789abcdef" * 4
 OTHER = "fedcba9876543210" * 4

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
 from ansible_collections.gpufleet.baseline.plugins.modules import engine_info
 
