@@ -25,8 +25,7 @@ CASES = {
     ),
     "Podman": (f"0::/machine.slice/libpod-{ID}.scope/container", ["Podman"], ID),
     "containerd in Kubernetes, systemd": (
-        f"0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{POD.replace('-', '_')}.slice/"
-        f"cri-containerd-{ID}.scope",
+        f"0::/kubepods.slice/kubepods-pod{POD.replace('-', '_')}.slice/cri-containerd-{ID}.scope",
         ["containerd (Kubernetes)"],
         ID,
     ),
