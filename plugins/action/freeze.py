@@ -120,7 +120,11 @@ class ActionModule(CarriedActionBase):
 def _module_error(result: dict[str, Any]) -> str:
     """One line of what a failed module execution said."""
     text = str(result.get("msg", "")).strip() or "the module gave no answer"
-    detail = str(result.get("module_stderr") or result.get("module_stdout") or "").strip().splitlines()
-    if detail and text.startswith("MODULE FAILURE"):
-        text = f"{text.splitlines()[0]} {detail[-1]}"
+    exception = result.get("exception")
+    # Since ansible-core 2.19 an exception comes as an object that knows its one-line message.
+    exception = getattr(getattr(exception, "event", None), "msg", exception)
+    said = [result.get("module_stderr"), exception, result.get("module_stdout")]
+    detail = str(next((part for part in said if part), "")).strip().splitlines()
+    if detail and ("msg" not in result or text.startswith("MODULE FAILURE")):
+        text = f"{text.splitlines()[0]}: {detail[-1]}"
     return " ".join(text.split())[:500]

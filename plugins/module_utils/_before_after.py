@@ -10,7 +10,7 @@ serves changes by itself meanwhile; such changes are listed too, without a claim
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, List, Mapping, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import (
     OK,
@@ -29,9 +29,9 @@ FILE_LIMIT = 5000
 Listing = Dict[str, str]
 
 
-def list_processes(proc: str = "/proc") -> Listing:
-    """Every process as ``pid started-tick`` with its name."""
-    found: Listing = {}
+def list_processes(without: int = 0, proc: str = "/proc") -> Listing:
+    """Every process as ``pid started-tick`` with its name; ``without`` and what it started are left out."""
+    found: Dict[int, Tuple[int, str, str]] = {}
     for entry in os.listdir(proc):
         if not entry.isdigit():
             continue
@@ -40,10 +40,25 @@ def list_processes(proc: str = "/proc") -> Listing:
                 content = stream.read().decode("utf-8", "backslashreplace")
         except OSError:
             continue  # it ended while the list was read
-        # Field 2 is the name in parentheses and may hold any byte, field 22 the start time (proc_pid_stat(5)).
+        # Field 2 is the name in parentheses and may hold any byte; 4 is the parent, 22 the start (proc_pid_stat(5)).
         name, _unused, rest = content.partition(" (")[2].rpartition(") ")
-        found["%s %s" % (entry, rest.split()[19])] = name
-    return found
+        fields = rest.split()
+        found[int(entry)] = (int(fields[1]), fields[19], name)
+    return {
+        "%d %s" % (pid, started): name
+        for pid, (_parent, started, name) in found.items()
+        if not without or not _is_below(pid, without, found)
+    }
+
+
+def _is_below(pid: int, top: int, found: Mapping[int, Tuple[int, str, str]]) -> bool:
+    seen = set()
+    while pid in found and pid not in seen:
+        if pid == top:
+            return True
+        seen.add(pid)
+        pid = found[pid][0]
+    return False
 
 
 def list_files(places: Sequence[str] = PLACES) -> Listing:
@@ -77,7 +92,8 @@ def probes(docker_listing: Callable[[str], Listing], when: str) -> List[ProbeSpe
     return [
         ProbeSpec("%s.containers" % when, reading(lambda: docker_listing("containers"), "Docker Engine"), 30.0, "docker"),
         ProbeSpec("%s.images" % when, reading(lambda: docker_listing("images"), "Docker Engine"), 30.0, "docker"),
-        ProbeSpec("%s.processes" % when, reading(list_processes, "/proc"), 15.0),
+        # A probe is a child of the module's process: what that one started is ours and no change of the host.
+        ProbeSpec("%s.processes" % when, reading(lambda: list_processes(os.getppid()), "/proc"), 15.0),
         ProbeSpec("%s.files" % when, reading(list_files, ", ".join(PLACES)), 15.0),
     ]
 

@@ -124,7 +124,7 @@ def _container(choice: Choice, answers: Mapping[str, Probe], found: Discovery) -
         chosen_because=choice.why,
         image_read=from_probe(image_answer, lambda _image: True, prefix + ".image"),
         again=from_probe(answers.get(prefix + ".again"), name=prefix + ".again"),
-        run_command={"text": run.text(), "secrets": run.secrets, "notes": run.notes, "files": run.files},
+        run_command={"text": run.text(), "set_before": run.secrets, "notes": run.notes, "files": run.files},
         compose_files=_files(prefix + ".compose.", answers),
         visible_devices=from_probe(answers.get(prefix + ".devices"), name=prefix + ".devices"),
         processes=pids,

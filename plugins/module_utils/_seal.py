@@ -132,14 +132,15 @@ def write_archive(members: Sequence[Member], target: BinaryIO, time: int) -> "tu
 def member_blocks(archive: BinaryIO) -> "Iterator[tuple[str, Iterator[bytes]]]":
     """Every member of a sealed archive with its content in blocks; compressed members are unpacked."""
     # tarfile's own stream mode stops after the first gzip member.
-    with gzip.GzipFile(fileobj=archive) as unpacked, tarfile.open(fileobj=unpacked, mode="r|") as opened:
+    with gzip.GzipFile(fileobj=archive) as plain, tarfile.open(fileobj=plain, mode="r|") as opened:
         for info in opened:
             stream = opened.extractfile(info)
             if stream is not None:
-                yield info.name, _unpacked(stream, info.name.endswith(".gz"))
+                yield info.name, unpacked(stream, info.name.endswith(".gz"))
 
 
-def _unpacked(stream: Any, compressed: bool) -> Iterator[bytes]:
+def unpacked(stream: Any, compressed: bool) -> Iterator[bytes]:
+    """A member's content in blocks, out of its own compression."""
     if not compressed:
         yield from iter(lambda: stream.read(BLOCK), b"")
         return

@@ -100,6 +100,12 @@ class Staging:
         os.rename(part, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
         return refusal
 
+    def remove(self) -> None:
+        """Remove the directory with everything in it; for when the controller is gone and cannot do it."""
+        for name in os.listdir(self._descriptor):
+            self.discard(name)
+        os.rmdir(self.path)
+
     def discard(self, name: str) -> None:
         """Remove a file of ours if it is there."""
         try:

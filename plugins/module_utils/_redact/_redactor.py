@@ -136,6 +136,15 @@ class Redactor:
         """Redacts blocks as they come: ``feed(block)`` gives what is ready, ``finish()`` the rest."""
         return RedactingStream(self._find_and_learn, self._replacement)
 
+    def known(self) -> dict[bytes, str]:
+        """The learned values with the name under which each was seen first; for another process of this host alone."""
+        return dict(self._known.names)
+
+    def learn_known(self, values: Mapping[bytes, str]) -> None:
+        """Learn what another process of this host has learned."""
+        for value, name in values.items():
+            self._known.add(value, name)
+
     def scanner(self) -> Scanner:
         """Looks for learned values in what should be clean: ``feed(block)``, then ``finish()``."""
         return Scanner(self._known, lambda span: self.replace_value(span.value, span.name).decode())

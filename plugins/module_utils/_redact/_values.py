@@ -43,6 +43,7 @@ _DATE = re.compile(rb"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.,+Z-]*)?\Z")
 _ADDRESS = re.compile(
     rb"(?:[a-z+]+://)?(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|localhost|[a-z0-9.\-]+\.[a-z]{2,})(?::[0-9]+)?/?\Z"
 )
+_VARIABLE_NAME = re.compile(rb"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\Z")
 _KEY_FILES = frozenset("ssl tls ssh private client server".split())
 _COMMON_WORDS = frozenset(
     b"""
@@ -62,6 +63,8 @@ def is_reference(value: bytes, name: str) -> bool:
         value.isupper() or b"_" in value
     ):
         return True
+    if _VARIABLE_NAME.match(value) and secret_kind(value.decode("ascii")) is not None:
+        return True  # a list of names, such as HF_TOKEN beside API_KEY
     if not _ATTRIBUTE.match(value):
         return False
     last = value.rsplit(b".", 1)[-1].decode("ascii", "replace")

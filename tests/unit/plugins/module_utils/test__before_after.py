@@ -32,8 +32,20 @@ def test_a_new_process_is_seen_with_its_start():
 
 def test_a_process_whose_name_has_parentheses(tmp_path):
     (tmp_path / "7").mkdir()
-    (tmp_path / "7" / "stat").write_text("7 (a) b (c) S 1 " + " ".join("0" * 1 for _ in range(17)) + " 4242 0")
-    assert _before_after.list_processes(str(tmp_path)) == {"7 4242": "a) b (c"}
+    (tmp_path / "7" / "stat").write_text("7 (a) b (c) S 1 " + "0 " * 17 + "4242 0")
+    assert _before_after.list_processes(proc=str(tmp_path)) == {"7 4242": "a) b (c"}
+
+
+def test_what_we_started_ourselves_is_no_change_of_the_host():
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        everything, foreign = _before_after.list_processes(), _before_after.list_processes(without=os.getpid())
+        pids = {int(key.split()[0]) for key in set(everything) - set(foreign)}
+        assert {os.getpid(), child.pid} <= pids
+        assert os.getppid() not in pids
+    finally:
+        child.kill()
+        child.wait()
 
 
 def test_files_left_behind_are_seen(tmp_path):

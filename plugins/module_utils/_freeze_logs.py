@@ -1,0 +1,179 @@
+# Copyright (c) 2026, the gpufleet.baseline authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The logs of a freeze: which there are, in two passes, and the first failure of each (private to the collection).
+
+Every log is read in a child that can be killed: a socket that stops sending or a disk that stops answering costs that log.
+The first pass learns secrets over all logs; only then the second one writes them without. What the second pass
+writes is what the first failure is looked for in, so its line numbers are those of the record.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Dict, List, Mapping, Sequence
+
+from ansible_collections.gpufleet.baseline.plugins.module_utils._freeze_collect import Collected
+from ansible_collections.gpufleet.baseline.plugins.module_utils._freeze_members import Members
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log._judge import Judge, LogSource
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log_keep import keep_log, learn_log
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log_origin import LogOrigin
+from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import (
+    OK,
+    Emit,
+    Probe,
+    ProbeSpec,
+    Reading,
+    run_probes,
+)
+from ansible_collections.gpufleet.baseline.plugins.module_utils._process import log_kind
+from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._redactor import Redactor
+from ansible_collections.gpufleet.baseline.plugins.module_utils._staging import Spool, Staging
+
+SCHEMA = "gpufleet.baseline/first-failures/1"
+MIB = 1024 * 1024
+# A log is read twice, so its deadline grows with its size: this much each second is a slow disk.
+LEAST_SECONDS, BYTES_A_SECOND = 60.0, 4 * MIB
+# One log at a time leaves the second processor to the engine that is being looked at.
+PARALLEL_LOGS = 1
+
+
+@dataclass
+class EngineLog:
+    """One log of a container or process, and where it goes in the record."""
+
+    key: str
+    name: str
+    member: str
+    origin: LogOrigin
+    state: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Logs:
+    """All logs of one freeze."""
+
+    def __init__(
+        self, collected: Collected, options: Mapping[str, Any], staging: Staging, redactor: Redactor, free: int
+    ) -> None:
+        self._collected = collected
+        self._staging = staging
+        self._redactor = redactor
+        self._logs = engine_logs(collected)
+        self._limit, self._lowered = limit_for(int(options["log_limit_mib"]) * MIB, len(self._logs), free)
+        self.answers: Dict[str, Probe] = {}
+        self.verdicts: Dict[str, Any] = {"schema": SCHEMA, "engines": {}}
+
+    def learn(self) -> None:
+        """First pass: what the logs give away, for all members of the record."""
+        specs = [
+            ProbeSpec("log.learn." + log.key, partial(self._learn, log), self._deadline(log)) for log in self._logs
+        ]
+        for name, probe in run_probes(specs, PARALLEL_LOGS).items():
+            self._redactor.learn_known(probe.value or {})
+            self.answers[name] = probe
+
+    def keep(self, members: Members) -> None:
+        """Second pass: every log without secrets into the record, and its first failure."""
+        kernel = self._kernel_log()
+        for log in self._logs:
+            spool = self._staging.spool()
+            spool.file()  # made here, so that it is this process that owns it
+            spec = ProbeSpec("log.keep." + log.key, partial(self._keep, log, spool, kernel), self._deadline(log))
+            probe = run_probes([spec], PARALLEL_LOGS)[spec.name]
+            self.answers[spec.name] = probe
+            self._take(log, probe, spool, members)
+
+    def _deadline(self, log: EngineLog) -> float:
+        return LEAST_SECONDS + min(log.origin.bytes_on_disk(), self._limit * 4) / BYTES_A_SECOND
+
+    def _learn(self, log: EngineLog, emit: Emit) -> Reading:
+        learn_log(log.origin, self._redactor)
+        return Reading(self._redactor.known(), source=log.origin.describe())
+
+    def _keep(self, log: EngineLog, spool: Spool, kernel: bytes, emit: Emit) -> Reading:
+        sources = [LogSource(log.member, started_at=(log.state or {}).get("StartedAt"))]
+        sources += [LogSource("host/dmesg.txt", kind="kernel")] if kernel else []
+        judge = Judge(sources, log.state, time.time())
+        kept = keep_log(log.origin, spool.file(), self._redactor, self._limit, partial(judge.feed, 0))
+        judge.end(0)
+        if kernel:
+            judge.feed(1, kernel)
+            judge.end(1)
+        return Reading({"log": kept.as_dict(), "verdict": judge.verdict()}, source=log.origin.describe())
+
+    def _take(self, log: EngineLog, probe: Probe, spool: Spool, members: Members) -> None:
+        entry: Dict[str, Any] = {"name": log.name, "member": log.member, "verdict": None, "why": ""}
+        self.verdicts["engines"][log.key] = entry
+        if probe.outcome == OK:
+            details = {**probe.value["log"], "limit_lowered": self._lowered}
+            members.add_redacted(log.member, spool, "log.keep." + log.key, details)
+            entry.update(verdict=probe.value["verdict"], log=probe.value["log"])
+        else:
+            spool.close()
+            entry["why"] = "its log was not read: %s, %s" % (probe.outcome, probe.message)
+
+    def _kernel_log(self) -> bytes:
+        probe = self._collected.answers.get("kernel.dmesg")
+        return self._redactor.redact_bytes(probe.raw) if probe is not None and probe.outcome == OK else b""
+
+
+def limit_for(wanted: int, logs: int, free: int) -> "tuple[int, str]":
+    """Bytes that each log may have in the record, and in words when the space forces less than was wanted.
+
+    A log is on the disk twice at the end, once by itself and once in the archive; both are compressed, to a tenth at most as a rule,
+    but that is not known before.
+    """
+    possible = free // 2 // max(1, logs)
+    if wanted <= possible:
+        return wanted, ""
+    return possible, "%d MiB were wanted, %d MiB are free for %d logs" % (wanted // MIB, free // MIB, logs)
+
+
+def engine_logs(collected: Collected) -> List[EngineLog]:
+    """The logs of all chosen containers, and of engines outside of containers whose output goes to a file."""
+    found = collected.found
+    logs = []
+    for choice in found.containers:
+        inspect = found.inspects[choice.identifier]
+        member = _member_of(collected, "container.%s.inspect" % choice.short, "containers/" + choice.short)
+        logs.append(
+            EngineLog(
+                "container:" + choice.identifier,
+                choice.name,
+                member + "/log.txt.gz",
+                LogOrigin.of_container(inspect, found.socket),
+                inspect.get("State") or {},
+            )
+        )
+    for process in found.processes:
+        if process.leader:
+            answer = collected.answers.get("process.%d.facts" % process.line.pid)
+            path = _output_file((answer.value if answer is not None else None) or {})
+            if path:
+                pid = process.line.pid
+                member = "processes/%d/log.txt.gz" % pid
+                logs.append(EngineLog("process:%d" % pid, "process %d" % pid, member, LogOrigin.of_file(path)))
+    return logs
+
+
+def _member_of(collected: Collected, probe: str, otherwise: str) -> str:
+    answer = collected.answers.get(probe)
+    return os.path.dirname(answer.member) if answer is not None and answer.member else otherwise
+
+
+def _output_file(read: Mapping[str, Any]) -> str:
+    """The file that a process writes its errors to, else its output; empty when that is a pipe, a terminal or a journal."""
+    outputs = (read.get("open") or {}).get("outputs") or {}
+    for descriptor in ("2", "1"):
+        target = str(outputs.get(descriptor) or "")
+        if log_kind(target) == "file":
+            return target
+    return ""
+
+
+def names(logs: Sequence[EngineLog]) -> List[str]:
+    """For the plan of check mode: each log with its size."""
+    return ["log of %s, %d MiB on disk" % (log.name, log.origin.bytes_on_disk() // MIB) for log in logs]
