@@ -74,19 +74,19 @@ class Faults(Machine):
             self.run(["umount", "-l", folder])
 
     def skew_clock(self, seconds: float) -> None:
-        """Let programs that start from now on see a clock that is off.
+        """Let whoever logs in from now on, and what he starts, see a clock that is off.
 
-        Real for what links libc (date, Python, sessions of sshd). dockerd, the kernel and programs inside
-        containers keep the machine's clock.
+        Real for what links libc (date, Python), also through sudo. dockerd, sshd, the kernel and programs
+        inside containers keep the machine's clock, for a container can't have one of its own.
         """
         self.sh(
-            "ls /usr/lib/*/faketime/libfaketime.so.1 >/etc/ld.so.preload\n"
-            f"echo '{seconds:+g}s' >/etc/faketimerc"
+            "library=$(ls /usr/lib/*/faketime/libfaketime.so.1)\n"
+            f"printf 'LD_PRELOAD=%s\\nFAKETIME={seconds:+g}s\\n' $library >/etc/environment"
         )
 
     def right_clock(self) -> None:
-        """Undo skew_clock."""
-        self.run(["rm", "-f", "/etc/ld.so.preload", "/etc/faketimerc"])
+        """Undo skew_clock, for new logins."""
+        self.sh(": >/etc/environment")
 
     def slow_network(self, kbit: int) -> None:
         """Limit what the host sends (token bucket). There is no added latency: the kernel has no netem."""

@@ -15,7 +15,7 @@ from . import image
 from .docker_cli import DockerError, docker, names
 from .node import Node
 
-CHECKOUT = Path(__file__).parents[2]
+CHECKOUT = Path(__file__).resolve().parents[2]
 # --privileged would ask for CAP_SYS_RESOURCE, which not every machine may give; a host must not set the
 # machine's clock, load its modules or reboot it.
 NODE_OPTIONS = (

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from .docker_cli import docker
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 CACHE = HERE.parents[1] / ".cache" / "lab"
 BASE = "gpufleet-lab/base:latest"
 NODE = "gpufleet-lab/node:latest"

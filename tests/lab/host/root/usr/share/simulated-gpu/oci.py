@@ -17,6 +17,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 REAL_RUNC = "/usr/sbin/runc"
@@ -27,28 +29,37 @@ NOT_GRANTED = {"CAP_SYS_RESOURCE", "CAP_SYS_TIME", "CAP_SYS_MODULE", "CAP_SYS_BO
 
 
 def runc(argv: list[str], *, gpus: bool) -> None:
-    """Edit the bundle's configuration when a container is made, then become the real runc."""
+    """Edit what is about to be started, then become the real runc."""
     if "create" in argv or "run" in argv:
-        path = os.path.join(bundle(argv), "config.json")
-        with open(path, encoding="utf-8") as file:
-            config = json.load(file)
-        soften(config["process"])
-        if gpus:
+        path = os.path.join(option(argv, "--bundle", "-b") or ".", "config.json")
+        with edited(path) as config:
+            soften(config["process"])
             hooks = config.setdefault("hooks", {}).setdefault("prestart", [])
-            if not any(hook["path"] == HOOK for hook in hooks):
+            if gpus and not any(hook["path"] == HOOK for hook in hooks):
                 hooks.append({"path": HOOK, "args": [HOOK, "prestart"]})
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(config, file)
+    elif "exec" in argv and (path := option(argv, "--process", "-p")):
+        with edited(path) as process:
+            soften(process)
     os.execv(REAL_RUNC, ["runc", *argv])
 
 
-def bundle(argv: list[str]) -> str:
+def option(argv: list[str], *names: str) -> str:
+    """The value of an option under any of its names, or nothing."""
     for position, word in enumerate(argv):
-        if word in ("--bundle", "-b"):
-            return argv[position + 1]
-        if word.startswith("--bundle="):
-            return word.partition("=")[2]
-    return "."
+        name, _equals, value = word.partition("=")
+        if name in names:
+            return value or argv[position + 1]
+    return ""
+
+
+@contextmanager
+def edited(path: str) -> Iterator[dict[str, Any]]:
+    """A JSON file that is written back with its changes."""
+    with open(path, encoding="utf-8") as file:
+        document = json.load(file)
+    yield document
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(document, file)
 
 
 def soften(process: dict[str, Any]) -> None:
