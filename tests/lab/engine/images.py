@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-BASE = "gpufleet-lab/base:bookworm"
+BASE = "gpufleet-lab/base:latest"
 STAND_IN = "gpufleet-lab/engine:stand-in"
 REAL = "gpufleet-lab/engine:vllm-cpu"
 

@@ -26,11 +26,12 @@ import time
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Dict, List, Match, Optional, Tuple
+from typing import Any, Callable, Dict, List, Match, Optional, Tuple
 
 HERE = Path(os.path.realpath(__file__)).parent
 READY = b"Application startup complete."
-SERVING = re.compile(rb'INFO:     [\d.]+:\d+ - "|Avg prompt throughput')
+STALL = b"No available shared memory broadcast block"
+SERVING = re.compile(rb'INFO:     [\d.]+:\d+ - "|Avg prompt throughput|' + STALL)
 STAMP = re.compile(
     rb"(?:(?<=INFO )|(?<=DEBUG )|(?<=ERROR )|(?<=WARNING ))\d\d-\d\d \d\d:\d\d:\d\d(?= \[)"
     rb"|\b20\d\d-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{3})?"
@@ -149,25 +150,33 @@ class Recording:
         while lines and lines[0].startswith(b"#| "):
             key, _colon, value = lines.pop(0)[3:].decode().partition(":")
             self.header[key] = value.strip()
-        ready = next((number for number, line in enumerate(lines) if READY in line), None)
-        if self.header.get("part") == "tail":
-            ready = -1
-        self.serves = ready is not None
-        cut = len(lines) if ready is None else ready + 1
+        # A rank without an endpoint is never "ready": its header names the first line that came later.
+        mark = self.header.get("after", "").encode()
+        wanted = (number for number, line in enumerate(lines) if (mark in line if mark else READY in line))
+        found = next(wanted, len(lines))
+        cut = 0 if self.header.get("part") == "tail" else min(found + (not mark), len(lines))
         self.start, rest = lines[:cut], lines[cut:]
         self.serving = [line for line in rest if SERVING.search(line)]
         self.after = [line for line in rest if line not in self.serving]
         self.end = self.header.get("end", "serve")
+        self.serves = self.end == "serve" or found < len(lines) or cut == 0
 
 
-def recording(name: str, launch: Launch) -> Recording:
-    """The recording that fits this launch's shape: of its node, of more than one GPU, or the plain one."""
+def recording(name: str, launch: Launch, family: str = "") -> Recording:
+    """The recording that fits this launch's shape: of its node, of more than one GPU, or the plain one.
+
+    A family (`-v032`) is a set of recordings of one version, so that an end has the form of its start.
+    """
     folder = HERE / "recordings"
-    wanted = [name + "-tp2", name] if launch.number("tensor_parallel_size", 1) > 1 else [name]
+    names = [name + family, name] if family else [name]
     if launch.nodes > 1 and launch.rank:
-        wanted = [name + ".node1", "healthy.node1"]
+        wanted = [one + ".node1" for one in [*names, "healthy" + family, "healthy"]]
     elif launch.nodes > 1:
-        wanted = [name + ".node0", name]
+        wanted = [one + ".node0" for one in names] + names
+    elif launch.world > 1:
+        wanted = [one + size for one in names for size in ("-tp2", "")]
+    else:
+        wanted = names
     for candidate in wanted:
         if (folder / (candidate + ".log")).is_file():
             return Recording(folder / (candidate + ".log"))
@@ -343,6 +352,7 @@ class Child:
     PROGRAM = "import os\nopen('/proc/self/comm', 'w').write(%r)\nos.read(%d, 1)\n"
 
     def __init__(self, name: str) -> None:
+        self.name = name
         title = "VLLM::" + name
         life, self.held = os.pipe()
         # No argument but the title, as setproctitle leaves the command line; so the code comes on stdin.
@@ -356,7 +366,9 @@ class Child:
 
     def watch(self, engine: Engine) -> None:
         self.process.wait()
-        engine.die("runtime-engine-core-killed")
+        engine.die(
+            "runtime-worker-killed" if self.name.startswith("Worker") else "runtime-engine-core-killed"
+        )
 
 
 # --- the ranks of one launch --------------------------------------------------------------------------------
@@ -365,9 +377,10 @@ class Child:
 class Group:
     """The connections between the head and the other nodes, made where the recorded ranks meet."""
 
-    def __init__(self, launch: Launch, factor: float) -> None:
+    def __init__(self, launch: Launch, factor: float, notices: bool) -> None:
         self.launch = launch
         self.factor = factor
+        self.notices = notices
         self.peers: List[socket.socket] = []
 
     def join(self) -> bool:
@@ -387,29 +400,55 @@ class Group:
                 time.sleep(0.2)
         return False
 
-    def step(self) -> str:
-        """One step of the model on all ranks: `ok`, `killed` (a connection closed) or `silent`."""
-        limit = os.environ.get("VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS")
+    def step(self, stalled: Callable[[], None]) -> str:
+        """One step of the model on all ranks: `ok`, `killed` (a connection closed) or `silent`.
+
+        NCCL does not notice a closed connection: the step ends when vLLM's own limit is over.
+        """
+        given = os.environ.get("VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS")
+        limit = float(given) if given else max(300 * self.factor, 5)
         for peer in self.peers:
-            peer.settimeout(float(limit) if limit else max(300 * self.factor, 5))
-            try:
-                peer.sendall(b".")
-                if not peer.recv(1):
+            until = time.monotonic() + limit
+            answer = exchange(peer, b".", min(60 * self.factor or limit, limit))
+            while answer != "ok":
+                if answer == "killed" and self.notices:
                     return "killed"
-            except socket.timeout:  # noqa: UP041 - another class than TimeoutError in Python 3.9
-                return "silent"
-            except OSError:
-                return "killed"
+                left = until - time.monotonic()
+                if left <= 0:
+                    return "silent"
+                stalled()
+                pause = min(60 * self.factor or limit, left)
+                if answer == "killed":
+                    time.sleep(pause)
+                else:
+                    answer = exchange(peer, b"", pause)
+            exchange(peer, b"!", 0)
         return "ok"
 
-    def follow(self) -> None:
-        """The other side of `step`, until the head is gone."""
-        self.peers[0].settimeout(None)
+    def follow(self) -> bool:
+        """The other side of `step`, until the head is gone; was it in the middle of a step?"""
+        head, under_way = self.peers[0], False
+        head.settimeout(None)
         try:
-            while self.peers[0].recv(1):
-                self.peers[0].sendall(b".")
+            for word in iter(lambda: head.recv(1), b""):
+                under_way = word == b"."
+                if under_way:
+                    head.sendall(b".")
         except OSError:
-            return
+            return under_way
+        return under_way
+
+
+def exchange(peer: socket.socket, word: bytes, seconds: float) -> str:
+    """Send a word and, given any time, wait for the answer: `ok`, `killed` or `silent`."""
+    peer.settimeout(max(seconds, 0.01))
+    try:
+        peer.sendall(word)
+        return "ok" if not seconds or peer.recv(1) else "killed"
+    except socket.timeout:  # noqa: UP041 - another class than TimeoutError in Python 3.9
+        return "silent"
+    except OSError:
+        return "killed"
 
 
 # --- answering ----------------------------------------------------------------------------------------------
@@ -438,8 +477,10 @@ class Engine:
         self.caching = launch.flags.get("enable_prefix_caching", True) is not False
         self.blocks: set[int] = set()
         self.lock = threading.Lock()
+        self.steps = threading.Lock()
         self.dead = threading.Event()
         self.group: Optional[Group] = None
+        self.stalled: Callable[[], None] = lambda: None
         self.fault, _colon, number = setting("FAULT", "none").partition(":")
         self.fault_at = float(number or 1)
         self.requests = 0
@@ -472,8 +513,8 @@ class Engine:
             if self.fault in seen and seen[self.fault] >= self.fault_at:
                 self.die("")
             if self.group:
-                with self.lock:
-                    state = self.group.step()
+                with self.steps:
+                    state = self.group.step(self.stalled)
                 if state != "ok":
                     self.die("peer-" + state)
             if self.answer == "never":
@@ -659,15 +700,20 @@ class Run:
         self.launch = launch
         self.name = launch.scenario()
         self.server: Optional[Server] = None
-        varied = self.name in HANGS or self.name in ANSWERS or self.name == "slow-weights"
-        name = "healthy" if varied else self.name
-        self.recording = recording(self.obstacle() or name, launch)
+        name, dash, version = self.name.partition("-v0")
+        self.family = dash + version
+        varied = name in HANGS or name in ANSWERS or name == "slow-weights"
+        self.name = name
+        self.recording = self.find(self.obstacle() or ("healthy" if varied else name))
         self.tail = self.recording
         if self.recording.header.get("part") == "tail":
-            self.recording = recording("healthy", launch)
+            self.recording = self.find("healthy")
         if self.recording.serves:
             self.recording.start = widen(self.recording.start, launch)
         self.log = Log(launch, [self.recording, self.tail])
+
+    def find(self, name: str) -> Recording:
+        return recording(name, self.launch, self.family)
 
     def obstacle(self) -> str:
         """What really stands in the way of this launch, whatever the scenario says."""
@@ -687,8 +733,8 @@ class Run:
         self.start()
         if self.name in HANGS or self.recording.end == "hang":
             return wait_for_ever()
-        if self.launch.rank and self.group:
-            return self.follow()
+        if self.launch.rank and self.group and self.recording.end == "serve":
+            return self.follow(self.group)
         if not self.recording.serves or not self.server:
             return self.finish(self.recording)
         return self.serve(self.server)
@@ -701,39 +747,53 @@ class Run:
             lines = lines[: next((n + 1 for n, line in enumerate(lines) if marker and marker in line), 0)]
         self.group = None
         if self.launch.nodes > 1:
-            meeting = [n for n, line in enumerate(lines) if b"distributed_init_method=" in line]
-            cut = meeting[-1] + 1 if meeting else len(lines)
+            cut = self.meeting(lines)
             self.log.replay(lines[:cut])
             lines = lines[cut:]
-            group = Group(self.launch, self.log.factor)
-            if not meeting:
-                return
+            group = Group(self.launch, self.log.factor, notices=self.family == "-v032")
+            if not cut:
+                return self.log.replay(lines)
             if not group.join():
-                self.recording = recording("engine-rendezvous-timeout", self.launch)
-                lines = self.recording.after
-            self.group = group
+                self.recording = self.find("engine-rendezvous-timeout")
+                lines = self.recording.start[self.meeting(self.recording.start) :]
+            else:
+                self.group = group
         shards = [n for n, line in enumerate(lines) if b"Completed | " in line]
         if self.name == "slow-weights" and shards:
             self.log.replay(lines[: shards[0]])
             self.log.load_slowly(lines[shards[0]], int(setting("SHARDS", "8")))
             lines = lines[shards[-1] + 1 :]
-        self.log.replay(lines)
+        return self.log.replay(lines)
 
-    def follow(self) -> int:
-        """A headless rank has no endpoint; when the head is gone it says so and stays, as real ones did."""
-        assert self.group is not None
-        if not self.recording.serves:
-            return self.finish(self.recording)
-        self.group.follow()
-        lost = recording("peer-lost", self.launch)
-        self.log.replay(lost.after)
-        return self.finish(lost)
+    def meeting(self, lines: List[bytes]) -> int:
+        """Where the ranks of a launch meet: after the last line that names the address; 0 where none does."""
+        named = [number for number, line in enumerate(lines) if b"distributed_init_method=" in line]
+        return named[-1] + 1 if named else 0
+
+    def follow(self, group: Group) -> int:
+        """A rank without an endpoint stays when the head is gone; what it says then, its backend says."""
+        after = self.recording.after
+        cut = next((number for number, line in enumerate(after) if b"[shutdown]" in line), len(after))
+        signal.signal(signal.SIGTERM, lambda *_: self.leave(after[cut:]))
+        under_way = group.follow()
+        if self.recording.after:
+            self.log.replay(after[:cut])
+        elif under_way:
+            self.log.replay(self.find("peer-lost").after)
+        return wait_for_ever()
+
+    def leave(self, lines: List[bytes]) -> None:
+        self.log.replay(lines)
+        os._exit(0)
 
     def serve(self, server: Server) -> int:
         text = b"".join(self.recording.start)
         length = re.search(rb"max model len (\d+)", text)
         engine = Engine(self.launch, ANSWERS.get(self.name, "text"), int(length.group(1)) if length else 4096)
         engine.group = self.group
+        if self.group:
+            stall = next(line for line in self.find("peer-silent").serving if STALL in line)
+            engine.stalled = lambda: self.log.write(stall)
         if self.tail.end != "serve" and engine.fault == "none":
             engine.fault = "requests"
         Handler.engine, Handler.log = engine, self.log
@@ -755,9 +815,9 @@ class Run:
         time.sleep(0.2)  # the request that was under way gets its answer first
         tail = self.tail
         if cause == "stopped":
-            tail = self.recording if self.recording.end == "serve" else recording("healthy", self.launch)
+            tail = self.recording if self.recording.end == "serve" else self.find("healthy")
         elif cause:
-            tail = recording(cause, self.launch)
+            tail = self.find(cause)
         self.log.replay(tail.after)
         return self.finish(tail)
 

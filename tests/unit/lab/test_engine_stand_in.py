@@ -121,7 +121,7 @@ def expected(recording: stand_in.Recording) -> list[bytes]:
 @pytest.mark.parametrize("name", [name for name in RECORDINGS if ".node" not in name])
 def test_a_replay_is_the_recording(name: str, engine: Callable[..., Engine]) -> None:
     recording = stand_in.Recording(RECORDINGS[name])
-    run = engine(LAB_SCENARIO=name)
+    run = engine(LAB_SCENARIO=name, NCCL_DEBUG="INFO")
     if recording.header.get("part") == "tail":
         recording.start = stand_in.Recording(RECORDINGS["healthy"]).start
     wanted = b"".join(expected(recording))
@@ -140,19 +140,8 @@ def test_a_replay_is_the_recording(name: str, engine: Callable[..., Engine]) -> 
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_a_recording_says_what_it_is(name: str) -> None:
     header = stand_in.Recording(RECORDINGS[name]).header
-    assert set(header) <= {
-        "source",
-        "version",
-        "nccl",
-        "model",
-        "port",
-        "head",
-        "host",
-        "stage",
-        "class",
-        "end",
-        "part",
-    }
+    known = "source version nccl nccl-debug model port head host stage class part after end"
+    assert set(header) <= set(known.split())
     assert header["source"].startswith(("real start", "composed in the message formats"))
     assert re.fullmatch(r"\d+\.\d+\.\d+", header["version"])
     assert header["stage"] in {"none", "container", "devices", "weights", "engine", "api", "runtime"}
@@ -351,36 +340,78 @@ def test_many_bytes_of_log(engine: Callable[..., Engine]) -> None:
     assert all(b"HTTP/1.1" in line or b"throughput" in line for line in tail)
 
 
-def two_nodes(
-    engine: Callable[..., Engine], scenario: str = "healthy", **settings: str
-) -> tuple[Engine, Engine]:
-    flags = ["-tp", "2", "--nnodes", "2", "--master-addr", "127.0.0.1", "--master-port", str(free_port())]
-    head = engine(*flags, "--node-rank", "0", LAB_SCENARIO=scenario, **settings)
-    return head, engine(*flags, "--node-rank", "1", "--headless", LAB_SCENARIO=scenario, **settings)
+def test_a_killed_process_of_the_engine_ends_it_with_exit_code_0(engine: Callable[..., Engine]) -> None:
+    run = engine().ready()
+    found = re.search(r"\(EngineCore pid=(\d+)\)", run.log().decode())
+    assert found
+    os.kill(int(found.group(1)), signal.SIGKILL)
+    assert run.exit_code() == 0
+    assert b"MPClient: engine core exited unexpectedly" in run.log()
 
 
-def test_two_nodes_serve_together(engine: Callable[..., Engine]) -> None:
-    head, follower = two_nodes(engine)
+def test_a_stop_during_the_start_is_not_heard(engine: Callable[..., Engine]) -> None:
+    run = engine(LAB_SCENARIO="slow-weights", LAB_TIME_FACTOR="0.02", LAB_SHARDS="20")
+    run.until(lambda: b"Completed | 2/20 [00:04<00:36,  2.00s/it]" in run.log())
+    run.process.terminate()
+    assert run.ready().ask("/health") == (200, "")
+    assert run.log().count(b"Loading safetensors checkpoint shards") == 21
+
+
+def two_nodes(engine: Callable[..., Engine], world: int = 2, **settings: str) -> tuple[Engine, Engine]:
+    flags = ["-tp", str(world), "--nnodes", "2", "--master-addr", "127.0.0.1"]
+    flags += ["--master-port", str(free_port())]
+    head = engine(*flags, "--node-rank", "0", **settings)
+    return head, engine(*flags, "--node-rank", "1", "--headless", **settings)
+
+
+@pytest.mark.parametrize("scenario", ["healthy", "healthy-v032"])
+def test_two_nodes_serve_together(scenario: str, engine: Callable[..., Engine]) -> None:
+    head, follower = two_nodes(engine, LAB_SCENARIO=scenario)
     head.ready()
     assert head.ask("/v1/chat/completions", CHAT)[0] == 200
     assert follower.process.poll() is None
     assert b"headless multiproc executor, with head node address 127.0.0.1:" in follower.log()
-    assert b"rank=1" in follower.log()
     assert b"APIServer" not in follower.log()
+    follower.process.terminate()
+    assert follower.exit_code() == 0
+
+
+def test_every_rank_of_a_wider_launch_speaks(engine: Callable[..., Engine]) -> None:
+    head, follower = two_nodes(engine, world=8)
+    head.ready()
+    for run, ranks in ((head, range(4)), (follower, range(4, 8))):
+        log = run.log().decode()
+        met = re.findall(r"pid=(\d+)\) .*world_size=(\d+) rank=(\d+) local_rank=(\d+)", log)
+        assert [(int(world), int(rank), int(local)) for _pid, world, rank, local in met] == [
+            (8, rank, rank - ranks[0]) for rank in ranks
+        ]
+        assert len({pid for pid, *_rest in met}) == 4
+        assert {int(rank) for rank in re.findall(r"\(Worker_TP(\d) pid=", log)} == set(ranks)
 
 
 def test_a_head_waits_for_the_absent_node(engine: Callable[..., Engine]) -> None:
-    flags = ["-tp", "2", "--nnodes", "2", "--master-port", str(free_port()), "--node-rank", "0"]
-    head = engine(*flags)
+    head = engine("-tp", "2", "--nnodes", "2", "--master-port", str(free_port()), "--node-rank", "0")
     head.until(lambda: b"rank=0" in head.log())
     assert head.ask("/health", timeout=1) == (0, None)
     assert head.process.poll() is None
 
 
-def test_a_killed_follower_shows_with_the_next_request_and_the_head_exits_with_0(
-    engine: Callable[..., Engine],
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_nccl_does_not_notice_that_a_follower_is_gone(
+    how: signal.Signals, engine: Callable[..., Engine]
 ) -> None:
-    head, follower = two_nodes(engine)
+    head, follower = two_nodes(engine, LAB_TIME_FACTOR="0.005", VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS="1")
+    head.ready()
+    follower.process.send_signal(how)
+    assert head.ask("/health") == (200, "")
+    assert head.ask("/v1/chat/completions", CHAT)[0] == 500
+    assert head.exit_code() == 0
+    assert head.log().count(b"No available shared memory broadcast block found in 60 seconds") > 1
+    assert b"TimeoutError: RPC call to sample_tokens timed out." in head.log()
+
+
+def test_gloo_notices_that_a_follower_is_gone(engine: Callable[..., Engine]) -> None:
+    head, follower = two_nodes(engine, LAB_SCENARIO="healthy-v032")
     head.ready()
     follower.process.kill()
     follower.process.wait()
@@ -390,20 +421,22 @@ def test_a_killed_follower_shows_with_the_next_request_and_the_head_exits_with_0
     assert b"Connection closed by peer" in head.log()
 
 
-def test_a_silent_follower_ends_in_the_timeout_of_the_model_step(engine: Callable[..., Engine]) -> None:
-    head, follower = two_nodes(engine, VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS="1")
-    head.ready()
-    follower.process.send_signal(signal.SIGSTOP)
-    assert head.ask("/v1/chat/completions", CHAT)[0] == 500
-    assert head.exit_code() == 0
-    assert b"TimeoutError: RPC call to execute_model timed out." in head.log()
-
-
-def test_a_follower_stays_as_a_husk_when_the_head_is_gone(engine: Callable[..., Engine]) -> None:
+def test_a_follower_stays_and_complains_when_the_head_is_gone(engine: Callable[..., Engine]) -> None:
     head, follower = two_nodes(engine)
     head.ready()
-    head.ask("/v1/chat/completions", CHAT)
     head.process.kill()
+    follower.until(lambda: b"recvValue failed" in follower.log())
+    assert follower.process.poll() is None
+
+
+def test_a_follower_on_gloo_speaks_of_it_only_when_it_computed(engine: Callable[..., Engine]) -> None:
+    head, follower = two_nodes(engine, LAB_SCENARIO="healthy-v032")
+    head.ready()
+    follower.process.send_signal(signal.SIGSTOP)
+    assert head.ask("/v1/chat/completions", CHAT, timeout=1) == (0, None)
+    head.process.kill()
+    head.process.wait()
+    follower.process.send_signal(signal.SIGCONT)
     follower.until(lambda: b"Connection closed by peer" in follower.log())
     assert follower.process.poll() is None
 
