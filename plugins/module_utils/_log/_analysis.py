@@ -160,7 +160,8 @@ class Analysis:
         run = self.run
         block.after_ready = run.ready is not None or run.served_line > 0
         when = self._when(block.line)
-        block.time = when if when is not None else run.last_time
+        block.floor = run.last_time
+        block.time = when if when is not None else block.floor
         process = run.process_of(block.line)
         place = process.place if process is not None else ("", "")
         if run.marker is not None and (not place[0] or place[0] == "devices"):

@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._log._signature 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._signatures import UNKNOWN, Finding, classify
 
 _TOGETHER = 900.0  # seconds between the starts of the ranks of one attempt
-RUNTIME_ENDS = ("EngineCore encountered", "AsyncLLM output_handler failed")
+RUNTIME_ENDS = ("EngineCore encountered", "AsyncLLM output_handler failed", "Dumping ")
 START_ENDS = ("WorkerProc failed to start", "EngineCore failed to start")
 
 
@@ -46,7 +46,8 @@ class Log:
         """When a block began; the runtime's clock counts once the log has shown how far its own is from it."""
         zone = self.analysis.clock.zone
         if block.line.own is None and block.line.outer is not None and zone is not None:
-            return block.line.outer + zone
+            outer = block.line.outer + zone
+            return outer if block.floor is None else max(outer, block.floor)
         return block.time
 
     @property

@@ -77,6 +77,7 @@ class Block:
     after_ready: bool = False
     stage: Tuple[str, str] = ("", "")
     time: Optional[float] = None
+    floor: Optional[float] = None  # the latest time that the log had shown before it
     frames: List[str] = field(default_factory=list)
 
     @property

@@ -106,7 +106,7 @@ def _failed(decision: Decision, first: Candidate) -> None:
     if level == "cause":
         sure = finding.role != LIKELY or finding.is_oom
         decision.confidence = HIGH if sure and finding.failure_class not in _SURFACED else MEDIUM
-        if first.block.cut or (finding.is_oom and not choice.fatal):
+        if first.block.cut or (finding.is_oom and not (choice.fatal and finding.placed)):
             decision.confidence = MEDIUM
         decision.reason = "the text names a cause and nothing failed before it; {0} other kind(s) of failure followed".format(others)
         if decision.confidence == MEDIUM:
@@ -193,7 +193,8 @@ def _kernel(decision: Decision, word: KernelWord) -> None:
     decision.kernel = word
     decision.failure_class = word.failure_class
     decision.advice = word.finding.row.advice
-    decision.confidence = HIGH if word.sure and decision.choice.first is not None else MEDIUM
+    sure = word.sure and decision.choice.first is not None and word.failure_class not in ("gpu-xid", "gpu-sxid")
+    decision.confidence = HIGH if sure else MEDIUM
     decision.reason = "the kernel log explains it" + ("" if word.sure else ", though its time can't be compared exactly")
     decision.message = " ".join(word.block.header.split())[:400]
     if decision.line is None:
@@ -291,6 +292,12 @@ def _stopped(decision: Decision, part: Part, serving: bool) -> None:
     if serving:
         decision.confidence, decision.reason = HIGH, "the engine served and was then told to stop"
         decision.message = "The engine was stopped in an orderly way."
+        if any(one.block.after_ready for one in decision.choice.aside):
+            decision.confidence = MEDIUM
+            decision.reason += "; errors before that did not end it, as far as the log shows"
+        if _ranks.request_outcome(decision.parts, False) == "failed":
+            decision.confidence = LOW
+            decision.reason += ", but requests had failed with a server error that this log does not explain"
         return
     marker = part.run.marker
     decision.stage, decision.substage, decision.failure_class = "api", "readiness", "readiness-timeout"

@@ -94,6 +94,7 @@ MARKERS: Tuple[Marker, ...] = (
     # the end of a start or of an engine: dates the abort, never the cause
     Marker(r"WorkerProc failed to start|WorkerProc hit an exception|EngineCore failed to start", FATAL),
     Marker(r"EngineCore (?:\S+ )?encountered a fatal error|AsyncLLM output_handler failed", FATAL),
+    Marker(r"Dumping (?:input data|scheduler output) for ", FATAL),
 )
 
 _COMBINED = re.compile("|".join("(?P<m{0}>{1})".format(index, row.pattern) for index, row in enumerate(MARKERS)))

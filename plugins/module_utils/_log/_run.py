@@ -190,7 +190,7 @@ class Run:
         self.lines += 1
         self.last_line = line.number
         if when is not None:
-            self.last_time = when
+            self.last_time = when if self.last_time is None else max(when, self.last_time)
             if self.started is None:
                 self.started = when
         process = self.process_of(line)
@@ -312,7 +312,7 @@ class Run:
         if access is None:
             return
         route, status = access["route"] or access["route2"], access["status"] or access["status2"]
-        if access["method"] == "POST":
+        if access["method"] == "POST" and not status.startswith("5"):
             self.served_line = line.number
         if len(self.routes) < 64 or route in self.routes:
             counts = self.routes.setdefault(route, {})

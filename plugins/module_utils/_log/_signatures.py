@@ -91,6 +91,7 @@ class Finding:
     stage: str
     substage: str
     raised: Optional[Raised] = None
+    placed: bool = True  # False when traceback and progress do not agree on the place
 
     @property
     def role(self) -> str:
@@ -162,7 +163,8 @@ def _finding(row: Signature, block: Block, raised: Optional[Raised]) -> Finding:
     if failure_class in ("cuda-oom", "cuda-oom-weights") and row.name != "hint":
         failure_class = oom_class(frames, block)
         stage, substage = _OOM_SUBSTAGES[failure_class]
-        return Finding(row, failure_class, stage, substage, raised)
+        placed = block.after_ready or failure_class == _OOM_STAGES.get(block.stage, _OOM_STAGES.get((block.stage[0], "")))
+        return Finding(row, failure_class, stage, substage, raised, placed)
     stage, substage = row.stage, row.substage
     if not stage:
         stage, placed = _stage_of(frames, block)

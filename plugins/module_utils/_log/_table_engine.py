@@ -197,12 +197,16 @@ COMPILE: Tuple[Signature, ...] = (
     ),
     Signature(
         "compile-failure",
-        ("PTXASError", "InductorError", "torch._dynamo.exc.", "BackendCompilerFailed", "failed to find C compiler", "Failed to find C compiler",
+        ("InductorError", "torch._dynamo.exc.", "BackendCompilerFailed", "failed to find C compiler", "Failed to find C compiler",
          "No working C++ compiler", "InvalidCxxCompiler", "triton.compiler.errors.CompilationError", "Ninja build failed", "Error building extension",
          "ninja: build stopped", "Could not find nvcc"),
         ROOT, "engine", "compile", since="0.9",
         advice="Read the compiler's own message in the block; check compiler, headers and cache directory in the container.",
         source=github("gpustack/gpustack", 4372),
+    ),
+    Signature(
+        "compile-failure", ("PTXASError",), LIKELY, "engine", "compile", where=RAISED, name="assembler", since="0.9",
+        advice="Read the assembler's own message in the block; compare the image's CUDA build with the GPU.", source=vllm(29469),
     ),
     Signature(
         "cuda-graph-capture",
