@@ -225,7 +225,14 @@ def cuda_versions(versions: Mapping[str, Any], environment: Mapping[str, str]) -
         "image_cuda_version": environment.get("CUDA_VERSION"),
         "image_requires": environment.get("NVIDIA_REQUIRE_CUDA"),
         "torch_build": torch.get("cuda"),
+        "torch_local_version": _local_part(named.get("torch")),
         "cudart_distribution": named.get("cuda_runtime"),
         "nvcc_distribution": named.get("cuda_nvcc"),
         "nvrtc_distribution": named.get("cuda_nvrtc"),
     }
+
+
+def _local_part(found: Any) -> Optional[List[str]]:
+    """What stands behind the plus sign of a version, such as cu130."""
+    parts = [version.partition("+")[2] for version in found or []]
+    return [part for part in parts if part] or None

@@ -109,6 +109,22 @@ def find_engine(argv: Sequence[str]) -> Optional[EngineCommand]:
     return None
 
 
+def flat_options(text: str) -> Dict[str, Optional[str]]:
+    """The options of a file for ``--config``: one ``name: value`` a line, as far as the value is a plain one.
+
+    https://docs.vllm.ai/en/latest/configuration/serve_args.html. The command line comes before the file.
+    """
+    options: Dict[str, Optional[str]] = {}
+    for line in text.splitlines():
+        match = re.match(r"^(?P<name>[A-Za-z][\w.-]*)[ \t]*:(?:[ \t]+(?P<value>.*))?$", line)
+        if match:
+            value = re.sub(r"(^|\s)#.*$", "", match.group("value") or "").strip()
+            if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
+                value = value[1:-1]
+            options[_long_name(match.group("name"))] = value or None
+    return options
+
+
 def _is_shell_script(argv: Sequence[str], index: int) -> bool:
     """Whether this word is the script of ``sh -c``; the option may have more letters, as ``-lc``."""
     if index < 2 or not re.match(r"^-[a-z]*c$", argv[index - 1]):

@@ -32,7 +32,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._parallel import
     parallel_facts,
     scheduling_variables,
 )
-from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import Probe
+from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import OK, Probe
 from ansible_collections.gpufleet.baseline.plugins.module_utils._process import mount_of
 from ansible_collections.gpufleet.baseline.plugins.module_utils._process_facts import (
     loaded_libraries,
@@ -169,7 +169,7 @@ def _start_facts(
     named = from_probe(versions, named_versions, prefix + ".versions")
     return {
         "engine_command": vars(command) if command is not None else None,
-        "parallel": parallel_facts(command, environment) if command is not None else None,
+        "parallel": parallel_facts(command, environment, _file_options(prefix, answers)) if command else None,
         "variables": scheduling_variables(environment),
         "versions": first_ok(named, _version_files(answers.get(prefix + ".version_files"), named)),
         "build": from_probe(versions, lambda value: value["version_files"], prefix + ".versions"),
@@ -184,6 +184,15 @@ def _start_facts(
             if name.startswith(prefix + ".cache.")
         },
     }
+
+
+def _file_options(prefix: str, answers: Mapping[str, Probe]) -> Optional[Mapping[str, Any]]:
+    """The options of the file of --config, when there is one and it was read."""
+    for name, answer in answers.items():
+        if name.startswith(prefix + ".model.") and answer.outcome == OK and answer.value["role"] == "config":
+            options: Mapping[str, Any] = answer.value["options"]
+            return options
+    return None
 
 
 def _version_files(probe: Optional[Probe], otherwise: Measured) -> Measured:

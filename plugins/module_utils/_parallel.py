@@ -80,13 +80,21 @@ _VARIABLE_PREFIXES = (
 _TITLE_RANK = re.compile(r"_(TP|PP|DP|EP|PCP|DCP)(\d+)")
 
 
-def parallel_facts(command: EngineCommand, environment: Mapping[str, str]) -> Dict[str, Any]:
-    """One launch's spread: every option with value and source, and what follows from them."""
+def parallel_facts(
+    command: EngineCommand, environment: Mapping[str, str], file_options: Optional[Mapping[str, Any]] = None
+) -> Dict[str, Any]:
+    """One launch's spread: every option with value and source, and what follows from them.
+
+    ``file_options`` are those of the file of --config; None when there is none or it was not read.
+    """
     options = {}
     for name, kind, default in _OPTIONS:
         value, source = _option(command, name, kind, default)
+        if source == "default" and name in (file_options or {}):
+            from_file = EngineCommand(command.kind, options=dict(file_options or {}))
+            value, source = _option(from_file, name, kind, default)[0], "file of --config"
         options[name.replace("-", "_")] = {"value": value, "source": source}
-    config = command.options.get("config")
+    config = command.options.get("config") if file_options is None else None
     return {
         "options": options,
         "world_size": _world_size(options),

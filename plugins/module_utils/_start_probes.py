@@ -19,7 +19,10 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._caches import (
 )
 from ansible_collections.gpufleet.baseline.plugins.module_utils._container_files import FileTree
 from ansible_collections.gpufleet.baseline.plugins.module_utils._dist_info import read_versions
-from ansible_collections.gpufleet.baseline.plugins.module_utils._engine_argv import EngineCommand
+from ansible_collections.gpufleet.baseline.plugins.module_utils._engine_argv import (
+    EngineCommand,
+    flat_options,
+)
 from ansible_collections.gpufleet.baseline.plugins.module_utils._model_identity import (
     model_identity,
     wanted_models,
@@ -35,6 +38,10 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import (
 _VERSIONS_DEADLINE = 30.0
 _MODEL_DEADLINE = 60.0
 _CACHE_DEADLINE = 15.0
+_TEXT_LIMIT = 1024 * 1024
+
+# Files of a command line that are kept whole, as they decide how the engine starts.
+TEXT_ROLES = ("config", "chat_template")
 
 
 @dataclass(frozen=True)
@@ -70,7 +77,10 @@ def file_probes(
     ]
     if command is not None:
         for index, (role, name) in enumerate(wanted_models(command)):
-            specs.append(_model_probe("%s.model.%d" % (prefix, index), role, name, command, start, tree))
+            kept = "%s/%s-%d.txt" % (member, role, index) if role in TEXT_ROLES else ""
+            specs.append(
+                _model_probe("%s.model.%d" % (prefix, index), role, name, command, start, tree, kept)
+            )
     return specs + [_cache_probe(prefix + ".cache." + name, name, start, tree) for name in CACHES]
 
 
@@ -79,19 +89,29 @@ CACHES = [name for name, _path, _source in cache_places({}, "/", "")]
 
 
 def _model_probe(
-    probe: str, role: str, name: str, command: EngineCommand, start: StartOf, tree: TreeOf
+    probe: str, role: str, name: str, command: EngineCommand, start: StartOf, tree: TreeOf, member: str
 ) -> ProbeSpec:
+    named = {"role": role, "name": name}
+
     def run(emit: Emit) -> Reading:
-        asked, seen = start(), tree()
-        home, _user = home_of(seen, asked.environment, asked.user)
-        emit(Reading({"role": role, "name": name}, message="looking for %s" % name))
-        reading = model_identity(
-            seen, name, asked.environment, home, asked.working_directory, command.options
-        )
+        emit(Reading(named, message="looking for %s" % name))
+        try:
+            asked, seen = start(), tree()
+            home, _user = home_of(seen, asked.environment, asked.user)
+            reading = model_identity(
+                seen, name, asked.environment, home, asked.working_directory, command.options
+            )
+            if member and reading.value["kind"] == "file":
+                reading.raw = seen.read(reading.value["path"], _TEXT_LIMIT)
+        except ProbeFailure as failure:
+            failure.reading.value = named
+            raise
+        if role == "config":
+            reading.value["options"] = flat_options(reading.raw.decode("utf-8", "replace"))
         reading.value["role"] = role
         return reading
 
-    return ProbeSpec(probe, run, _MODEL_DEADLINE)
+    return ProbeSpec(probe, run, _MODEL_DEADLINE, member=member)
 
 
 def _cache_probe(probe: str, name: str, start: StartOf, tree: TreeOf) -> ProbeSpec:

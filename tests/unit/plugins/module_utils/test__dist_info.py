@@ -113,6 +113,7 @@ def test_t48_each_cuda_version_has_a_name_of_its_own(tmp_path: Path, packages: P
         "image_cuda_version": "13.2.0",
         "image_requires": "cuda>=13.2",
         "torch_build": "13.0",
+        "torch_local_version": None,
         "cudart_distribution": ["13.0.96"],
         "nvcc_distribution": ["13.3.1"],
         "nvrtc_distribution": None,

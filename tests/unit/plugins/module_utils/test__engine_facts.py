@@ -50,6 +50,7 @@ def engine(tmp_path: Path) -> Iterator[tuple[int, Path]]:
         )
     (tmp_path / "k3").mkdir()
     (tmp_path / "k3" / "config.json").write_text("{}")
+    (tmp_path / "serve.yaml").write_text("data-parallel-size: 3\n")
     log = tmp_path / "vllm.log"
     environment = {
         "HOME": str(tmp_path),
@@ -64,8 +65,9 @@ def engine(tmp_path: Path) -> Iterator[tuple[int, Path]]:
                 str(program),
                 "serve",
                 "./k3",
-                "--tensor-parallel-size",
-                "2",
+                "-tp=2",
+                "--config",
+                "serve.yaml",
                 "--enable-expert-parallel",
             ],
             stdout=stream,
@@ -100,9 +102,10 @@ def test_a_plain_engine(engine: tuple[int, Path]) -> None:
     assert plain["versions"]["value"] == {"torch": ["2.13.0"], "vllm": ["0.27.1"]}
     assert plain["models"][0]["value"]["path"] == f"{directory}/k3"
     assert plain["models"][0]["value"]["mount"]["point"]
+    assert plain["models"][1]["value"]["options"] == {"data-parallel-size": "3"}
     assert plain["caches"]["vllm"]["value"]["path"] == f"{directory}/.cache/vllm"
     assert plain["caches"]["vllm"]["outcome"] == "absent"
-    assert plain["parallel"]["world_size"] == {"launch": 2, "host": 2, "why": ""}
+    assert plain["parallel"]["world_size"] == {"launch": 6, "host": 6, "why": ""}
     assert plain["variables"] == {"NCCL_DEBUG": "INFO", "SLURM_JOB_ID": "77"}
 
 

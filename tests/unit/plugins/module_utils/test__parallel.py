@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baseline.plugins.module_utils._engine_argv import find_engine
+from ansible_collections.gpufleet.baseline.plugins.module_utils._engine_argv import find_engine, flat_options
 from ansible_collections.gpufleet.baseline.plugins.module_utils._parallel import (
     environment_of,
     parallel_facts,
@@ -99,3 +99,28 @@ def test_ranks_of_a_title(title: str, ranks: dict[str, int]) -> None:
 def test_environment_items() -> None:
     assert environment_of(["A=1", "B=x=y", "A=2", "C=", "D=1", "D", "E"]) == {"A": "2", "B": "x=y", "C": ""}
     assert environment_of(None) == {}
+
+
+def test_a_config_file_counts_where_the_command_line_says_nothing() -> None:
+    command = find_engine(["vllm", "serve", "M", "--config", "/c.yaml", "-tp", "4"])
+    assert command is not None
+    text = "tensor-parallel-size: 8\npipeline_parallel_size: 2  # two hosts\nenable-expert-parallel: true\n  x: 1\n"
+    found = parallel_facts(command, {}, flat_options(text))
+    assert found["options"]["tensor_parallel_size"] == {"value": 4, "source": "argv --tensor-parallel-size"}
+    assert found["options"]["pipeline_parallel_size"] == {"value": 2, "source": "file of --config"}
+    assert found["options"]["enable_expert_parallel"]["value"] is True
+    assert found["world_size"]["launch"] == 8
+    assert found["note"] == ""
+
+
+def test_values_of_a_config_file() -> None:
+    text = (
+        "model: 'a b'\nport: 12\nheadless:\nkey without colon\n# comment: 1\nurl: http://x#y\nempty: \"\"\n"
+    )
+    assert flat_options(text) == {
+        "model": "a b",
+        "port": "12",
+        "headless": None,
+        "url": "http://x#y",
+        "empty": None,
+    }
