@@ -89,7 +89,11 @@ class Members:
         try:
             result: bytes = redact()
         except Exception as error:  # whatever went wrong, the raw text must not be kept instead
-            self.left_out[self._path(path)] = "it could not be redacted (%s)" % type(error).__name__
+            reason = "it could not be redacted (%s)" % type(error).__name__
+            try:
+                self.left_out[self._path(path)] = reason
+            except Exception:  # not even its name
+                self.left_out["unnamed"] = reason
             return None
         return result
 
