@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the gpufleet.baseline authors
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The logs of a freeze: which there are, in two passes, and the first failure of each (private to the collection).
+"""The logs of a freeze: which there are, what is kept of them, and the first failure of each (private to the collection).
 
 Every log is read in a child that can be killed: a socket that stops sending or a disk that stops answering costs that log.
-The first pass learns secrets over all logs; only then the second one writes them without. What the second pass
-writes is what the first failure is looked for in, so its line numbers are those of the record.
+A log that teaches a new secret has those written again that were written before it was known. What is written is what the
+first failure is looked for in, so its line numbers are those of the record.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import os
 import time
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Dict, List, Mapping, Sequence
+from typing import Any, Dict, Iterator, List, Mapping, Optional
 
+from ansible_collections.gpufleet.baseline.plugins.module_utils._container_log import Limits, collect
 from ansible_collections.gpufleet.baseline.plugins.module_utils._freeze_collect import Collected
 from ansible_collections.gpufleet.baseline.plugins.module_utils._freeze_members import Members
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._judge import Judge, LogSource
-from ansible_collections.gpufleet.baseline.plugins.module_utils._log_keep import keep_log, learn_log
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log_origin import LogOrigin
 from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import (
     OK,
@@ -37,8 +37,8 @@ SCHEMA = "gpufleet.baseline/first-failures/1"
 MIB = 1024 * 1024
 # A log is read twice, so its deadline grows with its size: this much each second is a slow disk.
 LEAST_SECONDS, BYTES_A_SECOND = 60.0, 4 * MIB
-# One log at a time leaves the second processor to the engine that is being looked at.
-PARALLEL_LOGS = 1
+# Each round writes only those logs again that may hold a value learned since.
+ROUNDS = 3
 
 
 @dataclass
@@ -66,50 +66,64 @@ class Logs:
         self.answers: Dict[str, Probe] = {}
         self.verdicts: Dict[str, Any] = {"schema": SCHEMA, "engines": {}}
 
-    def learn(self) -> None:
-        """First pass: what the logs give away, for all members of the record."""
-        specs = [
-            ProbeSpec("log.learn." + log.key, partial(self._learn, log), self._deadline(log)) for log in self._logs
-        ]
-        for name, probe in run_probes(specs, PARALLEL_LOGS).items():
-            self._redactor.learn_known(probe.value or {})
-            self.answers[name] = probe
-
     def keep(self, members: Members) -> None:
-        """Second pass: every log without secrets into the record, and its first failure."""
+        """Every log without secrets into the record, and its first failure."""
         kernel = self._kernel_log()
+        written: Dict[str, int] = {}
+        spools: Dict[str, Spool] = {}
+        for _unused in range(ROUNDS):
+            waiting = [log for log in self._logs if written.get(log.key) != self._redactor.generation]
+            for log in waiting:
+                if log.key in spools:
+                    spools.pop(log.key).close()
+                written[log.key] = self._redactor.generation
+                spools[log.key] = self._keep_one(log, kernel)
+            if not waiting:
+                break
         for log in self._logs:
-            spool = self._staging.spool()
-            spool.file()  # made here, so that it is this process that owns it
-            spec = ProbeSpec("log.keep." + log.key, partial(self._keep, log, spool, kernel), self._deadline(log))
-            probe = run_probes([spec], PARALLEL_LOGS)[spec.name]
-            self.answers[spec.name] = probe
-            self._take(log, probe, spool, members)
+            self._take(log, self.answers["log." + log.key], spools[log.key], members)
 
-    def _deadline(self, log: EngineLog) -> float:
-        return LEAST_SECONDS + min(log.origin.bytes_on_disk(), self._limit * 4) / BYTES_A_SECOND
+    def _keep_one(self, log: EngineLog, kernel: bytes) -> Spool:
+        spool = self._staging.spool()
+        spool.file()  # made here, so that it is this process that owns it
+        name = "log." + log.key
+        seconds = LEAST_SECONDS + min(log.origin.bytes_on_disk(), self._limit * 4) / BYTES_A_SECOND
+        probe = run_probes([ProbeSpec(name, partial(self._read, log, spool, kernel), seconds)])[name]
+        self.answers[name] = probe
+        self._redactor.learn_known((probe.value or {}).get("known") or {})
+        return spool
 
-    def _learn(self, log: EngineLog, emit: Emit) -> Reading:
-        learn_log(log.origin, self._redactor)
-        return Reading(self._redactor.known(), source=log.origin.describe())
-
-    def _keep(self, log: EngineLog, spool: Spool, kernel: bytes, emit: Emit) -> Reading:
-        sources = [LogSource(log.member, started_at=(log.state or {}).get("StartedAt"))]
+    def _read(self, log: EngineLog, spool: Spool, kernel: bytes, emit: Emit) -> Reading:
+        """In the child: collect the log, and judge what of it is kept."""
+        started = str(log.state.get("StartedAt") or "")
+        sources = [LogSource(log.member, started_at=started or None)]
         sources += [LogSource("host/dmesg.txt", kind="kernel")] if kernel else []
-        judge = Judge(sources, log.state, time.time())
-        kept = keep_log(log.origin, spool.file(), self._redactor, self._limit, partial(judge.feed, 0))
+        judge = Judge(sources, log.state or None, time.time())
+        summary = collect(
+            log.origin.source(),
+            spool.file(),
+            self._redactor,
+            Limits.of(self._limit),
+            started,
+            log.origin.rotates,
+            _find_first_failure,
+            partial(judge.feed, 0),
+        )
         judge.end(0)
         if kernel:
             judge.feed(1, kernel)
             judge.end(1)
-        return Reading({"log": kept.as_dict(), "verdict": judge.verdict()}, source=log.origin.describe())
+        value = {"log": summary.as_dict(), "verdict": judge.verdict(), "known": self._redactor.known()}
+        return Reading(value, source=log.origin.describe())
 
     def _take(self, log: EngineLog, probe: Probe, spool: Spool, members: Members) -> None:
         entry: Dict[str, Any] = {"name": log.name, "member": log.member, "verdict": None, "why": ""}
         self.verdicts["engines"][log.key] = entry
         if probe.outcome == OK:
+            probe.value.pop("known")
             details = {**probe.value["log"], "limit_lowered": self._lowered}
-            members.add_redacted(log.member, spool, "log.keep." + log.key, details)
+            probe.cut_bytes = sum(cut["bytes"] for cut in probe.value["log"]["cuts"])
+            members.add_redacted(log.member, spool, "log." + log.key, details)
             entry.update(verdict=probe.value["verdict"], log=probe.value["log"])
         else:
             spool.close()
@@ -118,6 +132,16 @@ class Logs:
     def _kernel_log(self) -> bytes:
         probe = self._collected.answers.get("kernel.dmesg")
         return self._redactor.redact_bytes(probe.raw) if probe is not None and probe.outcome == OK else b""
+
+
+def _find_first_failure(blocks: Iterator[bytes]) -> Optional[int]:
+    """The line of the first failure of a log that is longer than its limit."""
+    judge = Judge([LogSource("log")])
+    for block in blocks:
+        judge.feed(0, block)
+    judge.end(0)
+    line = judge.verdict()["line"]
+    return line if isinstance(line, int) else None
 
 
 def limit_for(wanted: int, logs: int, free: int) -> "tuple[int, str]":
@@ -172,8 +196,3 @@ def _output_file(read: Mapping[str, Any]) -> str:
         if log_kind(target) == "file":
             return target
     return ""
-
-
-def names(logs: Sequence[EngineLog]) -> List[str]:
-    """For the plan of check mode: each log with its size."""
-    return ["log of %s, %d MiB on disk" % (log.name, log.origin.bytes_on_disk() // MIB) for log in logs]

@@ -9,17 +9,21 @@ rotated files. Any other driver's log comes through the Engine.
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import IO, Any, Iterator, List, Mapping, cast
+from typing import Any, Iterator, List, Mapping, Optional
 
+from ansible_collections.gpufleet.baseline.plugins.module_utils._container_log_decode import (
+    JSON_FILE,
+    MULTIPLEXED,
+    PLAIN,
+    TERMINAL,
+)
+from ansible_collections.gpufleet.baseline.plugins.module_utils._container_log_source import LogSource
 from ansible_collections.gpufleet.baseline.plugins.module_utils._docker import Engine
 
-BLOCK = 1024 * 1024
-JSON_FILE, MULTIPLEXED, TERMINAL, PLAIN = "json-file", "multiplexed", "terminal", "plain"
+BLOCK = 256 * 1024
 # An Engine that sends nothing for so long has no more to send, or hangs.
 SILENCE_SECONDS = 30.0
 
@@ -32,19 +36,20 @@ class LogOrigin:
     files: "tuple[str, ...]" = ()
     socket: str = ""
     container: str = ""
-    started_at: str = ""
+    # Whether the json-file driver was told a largest size.
+    maximum: bool = False
 
     @classmethod
     def of_container(cls, inspect: Mapping[str, Any], socket: str) -> LogOrigin:
         """The log of a container, as its inspect tells where it is."""
-        driver = ((inspect.get("HostConfig") or {}).get("LogConfig") or {}).get("Type")
+        config = (inspect.get("HostConfig") or {}).get("LogConfig") or {}
         path = str(inspect.get("LogPath") or "")
         identifier = str(inspect.get("Id") or "")
-        started = str((inspect.get("State") or {}).get("StartedAt") or "")
-        if driver == "json-file" and path and os.access(path, os.R_OK):
-            return cls(JSON_FILE, tuple(rotated(path)), socket, identifier, started)
+        if config.get("Type") == "json-file" and path and os.access(path, os.R_OK):
+            maximum = "max-size" in (config.get("Config") or {})
+            return cls(JSON_FILE, tuple(rotated(path)), socket, identifier, maximum)
         terminal = bool((inspect.get("Config") or {}).get("Tty"))
-        return cls(TERMINAL if terminal else MULTIPLEXED, (), socket, identifier, started)
+        return cls(TERMINAL if terminal else MULTIPLEXED, (), socket, identifier)
 
     @classmethod
     def of_file(cls, path: str) -> LogOrigin:
@@ -59,17 +64,20 @@ class LogOrigin:
         """Size of the files; 0 for a log that only the Engine has."""
         return sum(os.path.getsize(path) for path in self.files if os.path.exists(path))
 
-    def blocks(self) -> Iterator[bytes]:
-        """The raw log in blocks, the rotated files first. A file that is still written ends where it ended at the start."""
-        if not self.files:
-            with Engine(self.socket, SILENCE_SECONDS) as engine, engine.log_stream(self.container) as stream:
-                yield from iter(lambda: stream.read(BLOCK), b"")
-            return
-        with ExitStack() as stack:
-            # All are opened before the first is read, so that a rotation in between loses nothing.
-            opened = [stack.enter_context(_open(path)) for path in self.files]
-            for stream, size in opened:
-                yield from _read(stream, size)
+    @property
+    def rotates(self) -> Optional[bool]:
+        """Whether the runtime drops the head of a log that grows; None when that is not known."""
+        return None if self.form != JSON_FILE else self.maximum
+
+    def source(self) -> LogSource:
+        """The log to read; its files if there are any, else the Engine's stream."""
+        if self.files:
+            return LogSource.of_files(self.files, self.form)
+        return LogSource(self.form, self._from_engine)
+
+    def _from_engine(self) -> Iterator[bytes]:
+        with Engine(self.socket, SILENCE_SECONDS) as engine, engine.log_stream(self.container) as stream:
+            yield from iter(lambda: stream.read(BLOCK), b"")
 
 
 def rotated(path: str) -> List[str]:
@@ -81,22 +89,3 @@ def rotated(path: str) -> List[str]:
     except OSError:
         found = []  # the directory may be closed while the file itself is open to us
     return [os.path.join(directory, entry) for _number, entry in sorted(found, reverse=True)] + [path]
-
-
-@contextmanager
-def _open(path: str) -> "Iterator[tuple[IO[bytes], int]]":
-    with open(path, "rb") as stream:
-        if path.endswith(".gz"):
-            with gzip.GzipFile(fileobj=stream) as unpacked:
-                yield cast("IO[bytes]", unpacked), -1
-        else:
-            yield stream, os.fstat(stream.fileno()).st_size
-
-
-def _read(stream: IO[bytes], size: int) -> Iterator[bytes]:
-    while size:
-        block = stream.read(BLOCK if size < 0 else min(BLOCK, size))
-        if not block:
-            return
-        size -= len(block) if size > 0 else 0
-        yield block
