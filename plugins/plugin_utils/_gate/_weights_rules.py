@@ -1,0 +1,124 @@
+# Copyright (c) 2026, the gpufleet.baseline authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rules about the model's files (private to the collection, controller only; pure).
+
+Files are compared by names, sizes, the hashes of index and configuration, and the ids under which a cache
+stores its blobs. The files themselves are not read: that takes an hour for a large model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from ansible_collections.gpufleet.baseline.plugins.module_utils._measured import Measured
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._facts import HostFacts
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._image_rules import (
+    NO_ENGINE,
+    over_engines,
+    without_engine,
+)
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._rule import (
+    REQUIRED,
+    Answer,
+    Case,
+    Rule,
+    equal_over,
+    failed,
+    not_applicable,
+    passed,
+    unmeasured,
+)
+
+GB = 1e9
+DOWNLOAD = (
+    "finish the download of the model on this host, or copy the directory from a host that has it whole"
+)
+
+
+def weights_present(case: Case, host: HostFacts) -> Answer:
+    """Every file that the model's index names is there."""
+    none = without_engine(case, host)
+    if none is not None:
+        return none
+    wanted = "all files of the model's index"
+    answers, told = [], []
+    for engine in host.engines:
+        if not engine.models:
+            reason = Measured(None, "absent", "command line", "the command names no model")
+            answers.append((engine, unmeasured("the model", reason)))
+        for model in engine.models[:1]:
+            answer = _whole(model)
+            told.append(answer.found)
+            if answer.verdict != "pass":
+                answers.append((engine, answer))
+    return over_engines(answers, passed("; ".join(dict.fromkeys(told)))).want(wanted)
+
+
+def _whole(model: Measured) -> Answer:
+    if model.outcome == "absent":
+        return failed("not on the host", f"the model is not on this host: {model.message}", DOWNLOAD, model)
+    if not model.ok or not isinstance(model.value, dict):
+        return unmeasured("the model's files", model)
+    value: dict[str, Any] = model.value
+    found = f"{value.get('shard_count', 0)} files, {value.get('shard_bytes', 0) / GB:.1f} GB"
+    broken = value.get("unread") or []
+    if broken:
+        return failed(found, f"{len(broken)} files cannot be opened: {broken[0]}", DOWNLOAD, model)
+    index = value.get("index")
+    if isinstance(index, dict) and index.get("why"):
+        return failed(found, f"the index {index.get('name')} {index['why']}", DOWNLOAD, model)
+    if isinstance(index, dict) and index.get("missing"):
+        missing = index["missing"]
+        reason = f"{len(missing)} of {index.get('shards')} files of the index are missing: {missing[0]}"
+        return failed(found, reason, DOWNLOAD, model)
+    if value.get("kind") == "directory" and not value.get("shard_count"):
+        return failed(found, "the directory holds no weights", DOWNLOAD, model)
+    return passed(found, model)
+
+
+def weights_equal(case: Case) -> Answer:
+    """All hosts have the same model."""
+    wanted = "the same files on all hosts"
+    values: dict[str, str] = {}
+    unread: dict[str, Measured] = {}
+    for host in case.measured:
+        none = without_engine(case, host)
+        if none is not None:
+            if none.verdict == "not applicable":
+                return not_applicable(NO_ENGINE)
+            unread[host.name] = none.facts[0]
+            continue
+        models = [engine.models[0] for engine in host.engines if engine.models]
+        bad = [model for model in models if not model.ok]
+        if bad or not models:
+            unread[host.name] = bad[0] if bad else Measured(message="the command names no model")
+        else:
+            values[host.name] = " | ".join(dict.fromkeys(identity(model.value) for model in models))
+    return equal_over(case, "the model", values, unread, "copy the model from one host to the others").want(
+        wanted
+    )
+
+
+def identity(value: dict[str, Any]) -> str:
+    """A short name for a model's files: equal names mean equal files as far as that is known without
+    reading them.
+    """
+    # Where a blob's id is known on one host only (cache against plain directory), size and name are what is common.
+    shards = {name: entry.get("bytes") for name, entry in (value.get("shards") or {}).items()}
+    files = {name: entry.get("sha256") for name, entry in (value.get("files") or {}).items()}
+    blobs = sorted(
+        str(entry.get("blob")) for entry in (value.get("shards") or {}).values() if entry.get("blob")
+    )
+    text = json.dumps([shards, files, blobs if len(blobs) == len(shards) else []], sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:10]
+    revision = str(value.get("revision") or "")[:8]
+    return f"{len(shards)} files {digest}{f' revision {revision}' if revision else ''}"
+
+
+RULES = (
+    Rule("weights.present", "weights whole", REQUIRED, host=weights_present),
+    Rule("weights.equal", "same weights on all hosts", REQUIRED, group=weights_equal),
+)
