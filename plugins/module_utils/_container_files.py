@@ -219,21 +219,26 @@ def process_tree(pid: int, proc: str = "/proc") -> FileTree:
     return FileTree(["%s/%d/root/" % (proc, pid)], label="the root of process %d" % pid)
 
 
-def stopped_tree(inspect: Mapping[str, Any]) -> FileTree:
-    """The file system of a container that does not run; ProbeFailure when no layers are known."""
-    name = str(inspect.get("Id", ""))[:12]
-    driver = inspect.get("GraphDriver") or {}
-    data = driver.get("Data") or {}
+def told_layers(inspect: Mapping[str, Any]) -> List[str]:
+    """The layers that the Engine's storage driver tells, from top to bottom; none when it tells none."""
+    data = (inspect.get("GraphDriver") or {}).get("Data") or {}
     if not data.get("UpperDir"):
-        root = (inspect.get("Storage") or {}).get("RootFS") or {}
-        kind = driver.get("Name") or (root.get("Snapshot") or {}).get("Name") or "of an unnamed kind"
-        raise ProbeFailure(
-            ABSENT, "container %s: the layers of storage %s are not told by the Engine" % (name, kind)
-        )
-    layers = [data["UpperDir"], *[layer for layer in str(data.get("LowerDir") or "").split(":") if layer]]
+        return []
+    return [data["UpperDir"], *[layer for layer in str(data.get("LowerDir") or "").split(":") if layer]]
+
+
+def storage_name(inspect: Mapping[str, Any]) -> str:
+    """The storage driver of a container, or its snapshotter."""
+    root = (inspect.get("Storage") or {}).get("RootFS") or {}
+    driver = inspect.get("GraphDriver") or {}
+    return str(driver.get("Name") or (root.get("Snapshot") or {}).get("Name") or "")
+
+
+def stopped_tree(inspect: Mapping[str, Any], layers: List[str]) -> FileTree:
+    """The file system of a container that does not run, with its mounts in their places."""
     mounts = [
         (str(mount["Destination"]).rstrip("/") or "/", str(mount["Source"]))
         for mount in inspect.get("Mounts") or []
         if mount.get("Source") and mount.get("Destination")
     ]
-    return FileTree(layers, mounts, "the storage of container %s" % name)
+    return FileTree(layers, mounts, "the storage of container %s" % str(inspect.get("Id", ""))[:12])

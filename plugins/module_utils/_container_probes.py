@@ -15,6 +15,8 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._container_files
     FileTree,
     process_tree,
     stopped_tree,
+    storage_name,
+    told_layers,
 )
 from ansible_collections.gpufleet.baseline.plugins.module_utils._containers import (
     Choice,
@@ -37,6 +39,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import (
     read_file,
 )
 from ansible_collections.gpufleet.baseline.plugins.module_utils._runtimes import container_ids
+from ansible_collections.gpufleet.baseline.plugins.module_utils._snapshots import find_layers
 from ansible_collections.gpufleet.baseline.plugins.module_utils._start_probes import Start, file_probes
 
 _GROUP = "docker"
@@ -59,7 +62,7 @@ def one_container(
         )
 
     def tree() -> FileTree:
-        return tree_of(inspect)
+        return tree_of(inspect, str(found.info.get("DockerRootDir") or ""))
 
     def image(emit: Emit) -> Reading:
         with Engine(found.socket) as engine:
@@ -116,12 +119,16 @@ def running_pid(inspect: Mapping[str, Any]) -> int:
     return int(state.get("Pid") or 0) if state.get("Running") else 0
 
 
-def tree_of(inspect: Mapping[str, Any]) -> FileTree:
+def tree_of(inspect: Mapping[str, Any], docker_root: str = "") -> FileTree:
     """The container's file system: as its first process sees it, else from the Engine's storage."""
     pid = running_pid(inspect)
     if pid and _belongs(pid, str(inspect.get("Id", ""))):
         return process_tree(pid)
-    tree = stopped_tree(inspect)
+    layers = told_layers(inspect)
+    if not layers:
+        # The containerd image store: not told by the Engine, but by the snapshotter's own files.
+        layers = find_layers(str(inspect["Id"]), storage_name(inspect) or "overlayfs", docker_root)
+    tree = stopped_tree(inspect, layers)
     try:
         # Without its own layer the image's layers alone would pass for the container.
         os.lstat(tree.layers[0])
@@ -142,8 +149,7 @@ def _belongs(pid: int, identifier: str) -> bool:
 
 def needs_archive(inspect: Mapping[str, Any]) -> bool:
     """Whether version files can only be had from the Engine: no root, or no known layers."""
-    layers = ((inspect.get("GraphDriver") or {}).get("Data") or {}).get("UpperDir")
-    return os.geteuid() != 0 or (not layers and not running_pid(inspect))
+    return os.geteuid() != 0 or (not told_layers(inspect) and not running_pid(inspect))
 
 
 def _version_files(socket: str, inspect: Mapping[str, Any]) -> Reading:

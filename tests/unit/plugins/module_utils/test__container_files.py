@@ -8,12 +8,15 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baseline.plugins.module_utils._container_files import (
     FileTree,
     process_tree,
     stopped_tree,
+    storage_name,
+    told_layers,
 )
 from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import ProbeFailure
 from hypothesis import given
@@ -142,24 +145,29 @@ def test_a_process_is_read_through_its_root() -> None:
 
 
 def test_layers_and_mounts_of_a_stopped_container() -> None:
-    files = stopped_tree(
-        {
-            "Id": "0123456789abcdef",
-            "GraphDriver": {"Name": "overlay2", "Data": {"UpperDir": "/u", "LowerDir": "/l1:/l2"}},
-            "Mounts": [{"Source": "/models", "Destination": "/m/"}, {"Type": "tmpfs", "Destination": "/t"}],
-        }
-    )
+    inspect = {
+        "Id": "0123456789abcdef",
+        "GraphDriver": {"Name": "overlay2", "Data": {"UpperDir": "/u", "LowerDir": "/l1:/l2"}},
+        "Mounts": [{"Source": "/models", "Destination": "/m/"}, {"Type": "tmpfs", "Destination": "/t"}],
+    }
+    files = stopped_tree(inspect, told_layers(inspect))
     assert files.layers == ["/u", "/l1", "/l2"]
     assert files.mounts == [("/m", "/models")]
+    assert files.label == "the storage of container 0123456789ab"
 
 
-def test_a_storage_that_tells_no_layers_is_named() -> None:
-    inspect = {"Id": "0123456789abcdef", "Storage": {"RootFS": {"Snapshot": {"Name": "overlayfs"}}}}
-    with pytest.raises(ProbeFailure) as caught:
-        stopped_tree(inspect)
-    assert caught.value.reading.message == (
-        "container 0123456789ab: the layers of storage overlayfs are not told by the Engine"
-    )
+@pytest.mark.parametrize(
+    ("inspect", "name"),
+    [
+        ({"Storage": {"RootFS": {"Snapshot": {"Name": "overlayfs"}}}}, "overlayfs"),
+        ({"GraphDriver": {"Name": "overlayfs", "Data": None}}, "overlayfs"),
+        ({"GraphDriver": {"Name": "zfs", "Data": {"Dataset": "x"}}}, "zfs"),
+        ({}, ""),
+    ],
+)
+def test_storage_that_tells_no_layers(inspect: dict[str, Any], name: str) -> None:
+    assert told_layers(inspect) == []
+    assert storage_name(inspect) == name
 
 
 @given(

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import io
 import json
 import os
@@ -24,6 +25,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._engine_facts im
 from ansible_collections.gpufleet.baseline.plugins.module_utils._engine_probes import collect
 from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import ProbeFailure
 
+RECORDING = Path(__file__).resolve().parents[3] / "fixtures" / "containerd" / "metadata-1.6.20.db.gz"
 ID = "0123456789abcdef" * 4
 INSPECT = {
     "Id": ID,
@@ -174,7 +176,28 @@ def test_a_container_of_the_table_is_described(engine: FakeEngine) -> None:
     assert container["image"]["digests"] == ["vllm/vllm-openai@sha256:d"]
     assert container["engine_command"]["model"] == "M"
     assert container["versions"]["outcome"] == "absent"
-    assert "layers of storage" in container["cuda"]["message"]
+    assert "no layers of container 0123456789ab" in container["cuda"]["message"]
+
+
+def test_versions_of_an_exited_container_in_the_containerd_image_store(
+    engine: FakeEngine, tmp_path: Path
+) -> None:
+    """The Engine tells no layers; the snapshotter's database, a recording, tells 8 over 2 over 1."""
+    identifier = "c0ffee" + "0" * 58
+    directory = tmp_path / "containerd" / "daemon" / "io.containerd.snapshotter.v1.overlayfs"
+    packages = directory / "snapshots/2/fs/usr/local/lib/python3.12/dist-packages/vllm-0.27.1.dist-info"
+    packages.mkdir(parents=True)
+    (packages / "METADATA").write_text("Name: vllm\nVersion: 0.27.1\n")
+    for number in (1, 8):
+        (directory / "snapshots" / str(number) / "fs").mkdir(parents=True)
+    (directory / "metadata.db").write_bytes(gzip.decompress(RECORDING.read_bytes()))
+    storage = {"RootFS": {"Snapshot": {"Name": "overlayfs"}}}
+    engine.answers["/v1.51/info"] = {"DockerRootDir": str(tmp_path)}
+    engine.answers["/v1.51/containers/json"] = [{"Id": identifier}]
+    engine.answers[f"/v1.51/containers/{identifier}/json"] = {**INSPECT, "Id": identifier, "Storage": storage}
+    found, answers = collect({"docker_socket": engine.path})
+    (container,) = facts(answers, found)["containers"]
+    assert container["versions"]["value"] == {"vllm": ["0.27.1"]}
 
 
 def test_versions_through_the_engine_where_the_storage_tells_nothing(engine: FakeEngine) -> None:

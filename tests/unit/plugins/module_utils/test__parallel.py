@@ -104,7 +104,7 @@ def test_environment_items() -> None:
 def test_a_config_file_counts_where_the_command_line_says_nothing() -> None:
     command = find_engine(["vllm", "serve", "M", "--config", "/c.yaml", "-tp", "4"])
     assert command is not None
-    text = "tensor-parallel-size: 8\npipeline_parallel_size: 2  # two hosts\nenable-expert-parallel: true\n  x: 1\n"
+    text = "tensor-parallel-size: 8\npipeline_parallel_size: 2 # two\nenable-expert-parallel: true\n x: 1"
     found = parallel_facts(command, {}, flat_options(text))
     assert found["options"]["tensor_parallel_size"] == {"value": 4, "source": "argv --tensor-parallel-size"}
     assert found["options"]["pipeline_parallel_size"] == {"value": 2, "source": "file of --config"}
