@@ -14,7 +14,7 @@ import gzip
 import os
 import re
 import zlib
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._changes import event
 from ansible_collections.gpufleet.baseline.plugins.module_utils._packages import relevant
@@ -56,6 +56,10 @@ _DPKG = re.compile(
 _DNF = re.compile(
     r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4}|[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d)(?: \w+)? "
     r"(Install|Upgrade|Update|Downgrade|Erase|Remove|Reinstall)(?:e?d)?: (\S+)$"
+)
+_ANY_TIME = re.compile(
+    r"(\d{4}-\d\d-\d\d[T ] ?\d\d:\d\d:\d\d(?:[+-]\d{4})?)"
+    r"|((?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d(?: \d{4})?)"
 )
 _APT_PACKAGE = re.compile(r"([^\s,:]+)(?::\S+)? \(([^)]*)\)")
 _BOOT = re.compile(r"^\s*(-?\d+)\s+([0-9a-f]{32})\s")
@@ -104,6 +108,27 @@ def _content(path: str, limit: int) -> Tuple[bytes, str]:
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         return tail, "%s: %s" % (path, error)
     return tail, ""
+
+
+def log(
+    parse: Callable[[str], List[Dict[str, Any]]], now: float, newest_first: bool = False
+) -> Callable[[str], Dict[str, Any]]:
+    """The value of a log's probe: its events, and the time of its oldest line, before which it is silent."""
+
+    def read(text: str) -> Dict[str, Any]:
+        lines = text.splitlines()
+        return {"events": parse(text), "begins": _begins(reversed(lines) if newest_first else lines, now)}
+
+    return read
+
+
+def _begins(lines: Iterable[str], now: float) -> Optional[float]:
+    for line in lines:
+        match = _ANY_TIME.search(line)
+        if match:
+            iso, words = match.groups()
+            return from_iso(" ".join(iso.split())) if iso else from_words(words, now)
+    return None
 
 
 def parse_dpkg_log(text: str) -> List[Dict[str, Any]]:

@@ -21,19 +21,13 @@ MOST_EVENTS = 1000
 
 @dataclass(frozen=True)
 class Source:
-    """One source of the timeline: how asking it ended, its events, and since when it has any."""
+    """One source of the timeline: how asking it ended, its events, and the time before which it is silent."""
 
     name: str
     outcome: str = OK
     message: str = ""
     events: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
     begins: Optional[float] = None
-
-    @property
-    def first(self) -> Optional[float]:
-        """The time before which this source is silent."""
-        times = [event["time"] for event in self.events if event["time"] is not None]
-        return self.begins if self.begins is not None else min(times, default=None)
 
 
 def event(time: Optional[float], what: str, kind: str) -> Dict[str, Any]:
@@ -57,7 +51,7 @@ def timeline(sources: Sequence[Source]) -> Dict[str, Any]:
                 "outcome": source.outcome,
                 "message": source.message,
                 "events": len(source.events),
-                "begins": utc(source.first),
+                "begins": utc(source.begins),
             }
             for source in sources
         ],
@@ -71,8 +65,8 @@ def _gaps(source: Source) -> List[str]:
     gaps = []
     if source.outcome != OK:
         gaps.append("%s: %s: %s" % (source.name, source.outcome, source.message))
-    if source.first is not None:
-        gaps.append("%s: silent before %s" % (source.name, utc(source.first)))
+    if source.begins is not None:
+        gaps.append("%s: silent before %s" % (source.name, utc(source.begins)))
     return gaps
 
 

@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils import (
     _gpu_devices,
     _gpu_holders,
     _host,
+    _journal,
     _kernel_log,
     _nvml,
     _packages,
@@ -201,39 +202,28 @@ def _fabric_probes(deadline: float) -> List[ProbeSpec]:
 
 def _kernel_probes(deadline: float, days: int) -> List[ProbeSpec]:
     def reader(source: str) -> Callable[[str], Any]:
-        return lambda text: _kernel_log.parse(text, source, _host.boot_time(), time.time())
+        def read(text: str) -> Any:
+            booted, now = _host.boot_time(), time.time()
+            events = _kernel_log.parse(text, source, booted, now)
+            return {"events": events, "begins": _kernel_log.begins(text, booted, now)}
+
+        return read
 
     def log_file(emit: Emit) -> Reading:
         for path in ("/var/log/kern.log", "/var/log/messages", "/var/log/syslog"):
             if os.path.exists(path):
                 reading = _change_logs.read_rotated(path + "*", LOG_LIMIT)
-                lines = [line for line in reading.value.splitlines(True) if " kernel: " in line]
-                text = "".join(lines)
+                text = "".join(line for line in reading.value.splitlines(True) if " kernel: " in line)
                 return Reading(
                     reader(path)(text), text.encode(), OK, reading.message, path, reading.cut_bytes
                 )
         raise ProbeFailure(ABSENT, "there is no kernel log file in /var/log", "/var/log")
 
-    journal = [
-        "journalctl",
-        "--no-pager",
-        "-q",
-        "-o",
-        "short-iso-precise",
-        "--since",
-        "-%dd" % days,
-        "_TRANSPORT=kernel",
-    ]
+    journal = ["-o", "short-iso-precise", "--since", "-%dd" % days, "_TRANSPORT=kernel"]
     return [
         command_probe("kernel.dmesg", ["dmesg"], "host/dmesg.txt", deadline, "", LOG_LIMIT, reader("dmesg")),
-        command_probe(
-            "kernel.journal",
-            journal,
-            "host/journal-kernel.txt",
-            deadline,
-            "journal",
-            LOG_LIMIT,
-            reader("journal"),
+        _journal.journal_probe(
+            "kernel.journal", journal, "host/journal-kernel.txt", deadline, reader("journal"), LOG_LIMIT
         ),
         ProbeSpec("kernel.log_file", log_file, deadline, member="host/kern.log"),
     ]
@@ -298,23 +288,26 @@ def _service_probes(deadline: float, more: Sequence[str]) -> List[ProbeSpec]:
 
 
 def _change_probes(deadline: float, days: int) -> List[ProbeSpec]:
+    now = time.time()
+
+    def parser(parse: Callable[[str], Any], newest_first: bool = False) -> Callable[[str], Any]:
+        return _change_logs.log(parse, now, newest_first)
+
     def log(name: str, pattern: str, parse: Callable[[str], Any], member: str) -> ProbeSpec:
         def run(emit: Emit) -> Reading:
             reading = _change_logs.read_rotated(pattern)
-            reading.value = parse(reading.value)
+            reading.value = parser(parse)(reading.value)
             return reading
 
         return ProbeSpec(name, run, deadline, member=member)
 
-    now = time.time()
-    since = ["--since", "-%dd" % days]
-    names = [name for name in _services.UNITS if not name.endswith((".timer", ".path"))]
-    reloads = ["+", "_PID=1", "MESSAGE=Reloading.", "MESSAGE=Reloading..."]
-    starts = ["journalctl", "--no-pager", "-q", "-o", "short-iso-precise", *since, "_PID=1"]
-    starts += ["UNIT=" + name for name in names] + reloads
+    def files() -> Any:
+        return {"events": _change_logs.read_files(), "begins": None}
+
     rpm_log = _change_logs.rpm_log_parser(now)
-    last = ["last", "-F", "-x", "reboot"]
-    boots = ["journalctl", "--no-pager", "-q", "--list-boots"]
+    journal, boots = _journal.journal_probe, parser(_change_logs.parse_boots)
+    starts, units = _unit_matches(days), parser(_change_logs.parse_unit_lines)
+    last, wtmp = ["last", "-F", "-x", "reboot"], parser(_change_logs.last_parser(now), newest_first=True)
     return [
         log("changes.dpkg", "/var/log/dpkg.log*", _change_logs.parse_dpkg_log, "host/dpkg.log"),
         log(
@@ -322,19 +315,22 @@ def _change_probes(deadline: float, days: int) -> List[ProbeSpec]:
         ),
         log("changes.dnf", "/var/log/dnf.rpm.log*", rpm_log, "host/dnf-rpm.log"),
         log("changes.yum", "/var/log/yum.log*", rpm_log, "host/yum.log"),
-        command_probe(
-            "changes.boots", boots, "host/boots.txt", deadline, "journal", parse=_change_logs.parse_boots
-        ),
-        command_probe("changes.last", last, "host/last.txt", deadline, parse=_change_logs.last_parser(now)),
-        command_probe(
-            "changes.services",
-            starts,
-            "host/journal-services.txt",
-            deadline,
-            "journal",
-            parse=_change_logs.parse_unit_lines,
-        ),
-        value_probe(
-            "changes.files", _change_logs.read_files, "host/changed-files.json", source="times of files"
-        ),
+        journal("changes.boots", ["--list-boots"], "host/boots.txt", deadline, boots),
+        command_probe("changes.last", last, "host/last.txt", deadline, parse=wtmp),
+        journal("changes.services", starts, "host/journal-services.txt", deadline, units),
+        value_probe("changes.files", files, "host/changed-files.json", source="times of files"),
     ]
+
+
+def _unit_matches(days: int) -> List[str]:
+    """Arguments for what process 1 logged about our units, and for every reload of its configuration."""
+    names = [name for name in _services.UNITS if not name.endswith((".timer", ".path"))]
+    starts = [
+        "-o",
+        "short-iso-precise",
+        "--since",
+        "-%dd" % days,
+        "_PID=1",
+        *("UNIT=" + name for name in names),
+    ]
+    return [*starts, "+", "_PID=1", "MESSAGE=Reloading.", "MESSAGE=Reloading..."]

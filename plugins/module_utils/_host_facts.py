@@ -115,7 +115,7 @@ def _reboot_required(probe: Optional[Probe]) -> Measured:
 def kernel_events(answers: Answers) -> Tuple[List[Dict[str, Any]], Measured]:
     """The events of all kernel logs together, and how reading them went: one good log is enough."""
     asked = [from_probe(answers.get(name), name=name) for name in _KERNEL_LOGS]
-    events = _kernel_log.merge(*(fact.value or [] for fact in asked))
+    events = _kernel_log.merge(*(fact.value["events"] if fact.value else [] for fact in asked))
     good = [fact for fact in asked if fact.ok]
     if good:
         return events, Measured(None, OK, ", ".join(fact.source for fact in good))
@@ -146,15 +146,19 @@ def read_changes(answers: Answers) -> Dict[str, Any]:
         for event in events
         if event["kind"] == "driver load"
     ]
-    sources.append(_changes.Source("kernel log", fact.outcome, fact.message, loads, _first_time(events)))
+    sources.append(_changes.Source("kernel log", fact.outcome, fact.message, loads, _kernel_begins(answers)))
     return _changes.timeline(sources)
 
 
-def _first_time(events: Sequence[Mapping[str, Any]]) -> Optional[float]:
-    return min((event["time"] for event in events if event["time"] is not None), default=None)
+def _kernel_begins(answers: Answers) -> Optional[float]:
+    """The earliest line of any kernel log."""
+    probes = (answers.get(name) for name in _KERNEL_LOGS)
+    begins = [probe.value["begins"] for probe in probes if probe is not None and probe.value]
+    return min((time for time in begins if time is not None), default=None)
 
 
 def _source(title: str, probe: Optional[Probe]) -> _changes.Source:
     if probe is None:
         return _changes.Source(title, SKIPPED, "not asked in this run")
-    return _changes.Source(title, probe.outcome, probe.message, probe.value or ())
+    value = probe.value or {"events": (), "begins": None}
+    return _changes.Source(title, probe.outcome, probe.message, value["events"], value["begins"])

@@ -94,6 +94,12 @@ def parse(text: str, source: str, boot_time: Optional[float], now: float) -> Lis
     return events
 
 
+def begins(text: str, boot_time: Optional[float], now: float) -> Optional[float]:
+    """The time of the log's first line: before it the log is silent."""
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    return _dated(first, boot_time, now)[0]
+
+
 def _dated(line: str, boot_time: Optional[float], now: float) -> Tuple[Optional[float], str]:
     match = _DMESG.match(line)
     if match:

@@ -126,6 +126,34 @@ def test_starts_stops_failures_and_reloads_of_services() -> None:
     assert events[0]["time"] == from_iso("2026-11-30T10:00:00.1Z")
 
 
+@pytest.mark.parametrize(
+    ("text", "newest_first", "begins"),
+    [
+        (
+            "2026-11-01 06:12:01 startup packages configure\n2026-11-29 06:12:02 x\n",
+            False,
+            "2026-11-01 06:12:01",
+        ),
+        ("\nStart-Date: 2026-11-02  06:12:01\n", False, "2026-11-02 06:12:01"),
+        (
+            "reboot Mon Nov 30 10:00:00 2026\n\nwtmp begins Sun Nov  1 10:00:00 2026\n",
+            True,
+            "2026-11-01 10:00:00",
+        ),
+        ("2026-11-03T06:12:01+0000 INFO --- logging initialized ---\n", False, "2026-11-03T06:12:01Z"),
+    ],
+)
+def test_a_log_is_silent_before_its_oldest_line_whatever_that_line_tells(
+    text: str, newest_first: bool, begins: str
+) -> None:
+    value = _change_logs.log(lambda text: [], NOW, newest_first)(text)
+    assert value == {"events": [], "begins": from_iso(begins)}
+
+
+def test_a_log_without_any_time_has_no_beginning() -> None:
+    assert _change_logs.log(lambda text: [], NOW)("no time here\n")["begins"] is None
+
+
 def test_files_of_the_set_up_and_when_they_were_written(tmp_path: Path) -> None:
     place = tmp_path / "etc/docker/daemon.json"
     place.parent.mkdir(parents=True)

@@ -32,14 +32,14 @@ def test_a_source_that_is_not_there_or_begins_late_is_a_gap_and_not_silence() ->
         [
             Source("yum log", "absent", "there is no /var/log/yum.log"),
             Source("journal boots", "timeout", "no answer within 30 s"),
-            Source("dpkg log", events=[event(NOW, "upgrade x", "package")]),
+            Source("dpkg log", events=[event(NOW, "upgrade x", "package")], begins=NOW - 60),
             Source("kernel log", begins=NOW),
         ]
     )
     assert document["gaps"] == [
         "yum log: not there (there is no /var/log/yum.log)",
         "journal boots: timeout: no answer within 30 s",
-        "dpkg log: silent before 2026-11-30T20:25:15Z",
+        "dpkg log: silent before 2026-11-30T20:24:15Z",
         "kernel log: silent before 2026-11-30T20:25:15Z",
     ]
 
@@ -54,8 +54,9 @@ def test_the_latest_events_are_kept_and_the_rest_is_counted() -> None:
 def test_further_sources_are_added_in_their_place() -> None:
     first = _changes.timeline([Source("dpkg log", events=[event(NOW, "upgrade x", "package")])])
     document = _changes.add(
-        first, [Source("containers", events=[event(NOW - 1, "container a started", "container")])]
+        first,
+        [Source("containers", "denied", "no access", [event(NOW - 1, "container a started", "container")])],
     )
     assert [change["what"] for change in document["events"]] == ["container a started", "upgrade x"]
     assert [source["source"] for source in document["sources"]] == ["dpkg log", "containers"]
-    assert len(document["gaps"]) == 2
+    assert document["gaps"] == ["containers: denied: no access"]

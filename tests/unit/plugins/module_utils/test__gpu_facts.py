@@ -237,7 +237,7 @@ def test_t36_a_harmless_kernel_line_is_no_problem_by_itself() -> None:
     answers = healthy()
     line = {"kind": "unsupported function", "harmless": True, "code": None, "text": "x", "time": None}
     event = {**line, "pci_address": None, "pid": None, "process": None, "meaning": "", "sources": ["dmesg"]}
-    answers["kernel.dmesg"] = Probe("kernel.dmesg", "ok", [event])
+    answers["kernel.dmesg"] = Probe("kernel.dmesg", "ok", {"events": [event], "begins": None})
     gpu = gpu_of(answers)
     assert gpu["problems"] == []
     assert gpu["xid"]["value"] == []

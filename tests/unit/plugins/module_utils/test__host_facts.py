@@ -74,7 +74,7 @@ def test_a_reboot_that_is_waited_for(answers: Dict[str, Probe], value: Any, outc
 
 
 def kernel_log(name: str) -> Dict[str, Probe]:
-    return good(name, _kernel_log.parse("[  100.0] " + XID, name, NOW, NOW))
+    return good(name, {"events": _kernel_log.parse("[  100.0] " + XID, name, NOW, NOW), "begins": NOW})
 
 
 def test_one_readable_kernel_log_is_enough_and_each_message_stands_once() -> None:
@@ -103,8 +103,11 @@ def test_t1_a_kernel_log_that_nobody_may_read_is_denied_and_not_empty() -> None:
 def test_the_timeline_joins_packages_boots_and_driver_loads() -> None:
     load = "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build"
     answers = {
-        **good("changes.boots", [{"time": NOW, "what": "boot a", "kind": "boot"}]),
-        **good("kernel.dmesg", _kernel_log.parse("[  100.0] " + load, "dmesg", NOW, NOW)),
+        **good("changes.boots", {"events": [{"time": NOW, "what": "boot a", "kind": "boot"}], "begins": NOW}),
+        **good(
+            "kernel.dmesg",
+            {"events": _kernel_log.parse("[  100.0] " + load, "dmesg", NOW, NOW), "begins": NOW - 9},
+        ),
         **good(
             "packages.rpm",
             [
@@ -125,6 +128,8 @@ def test_the_timeline_joins_packages_boots_and_driver_loads() -> None:
         ("boot a", "journal boots"),
         ("kernel module nvidia 580.159.04 was loaded", "kernel log"),
     ]
+    assert "kernel log: silent before 2026-11-30T20:25:06Z" in changes["gaps"]
+    assert "journal boots: silent before 2026-11-30T20:25:15Z" in changes["gaps"]
     assert "apt history: not there (why not)" in changes["gaps"]
     assert "dpkg log: not there (not asked in this run)" in changes["gaps"]
 

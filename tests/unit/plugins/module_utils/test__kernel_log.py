@@ -155,6 +155,11 @@ def test_the_same_message_of_another_boot_is_another_event() -> None:
     assert len(_kernel_log.merge(journal, read("[  100.5] " + XID_79))) == 2
 
 
+def test_a_log_is_silent_before_its_first_line_though_that_is_about_something_else() -> None:
+    assert _kernel_log.begins("\n[    2.500000] usb 1-1: new device\n[ 9.0] x\n", BOOT, NOW) == BOOT + 2.5
+    assert _kernel_log.begins("", BOOT, NOW) is None
+
+
 def test_events_are_in_their_order_in_time() -> None:
     merged = _kernel_log.merge(read("[  200.5] " + XID_79), read("[  100.5] " + XID_79.replace("79", "74")))
     assert [event["code"] for event in merged] == [74, 79]
