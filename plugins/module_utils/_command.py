@@ -143,6 +143,8 @@ def run_command(
     except FileNotFoundError:
         return CommandResult(arguments, "absent", message="command not found: %s" % arguments[0])
     except PermissionError as error:
+        if not _is_there(arguments[0], environment):
+            return CommandResult(arguments, "absent", message="command not found: %s" % arguments[0])
         return CommandResult(arguments, "denied", message="%s: %s" % (arguments[0], error.strerror))
     except OSError as error:
         return CommandResult(arguments, "error", message="%s: %s" % (arguments[0], error.strerror))
@@ -163,6 +165,14 @@ def run_command(
         kept["stdout"].cut + kept["stderr"].cut,
         message,
     )
+
+
+def _is_there(name: str, environment: Optional[Mapping[str, str]]) -> bool:
+    """Whether a command exists: a directory of PATH that may not be entered is refused like the command itself."""
+    if "/" in name:
+        return True
+    path = command_environment(environment)["PATH"].split(":")
+    return any(os.path.exists(os.path.join(directory, name)) for directory in path)
 
 
 def _read_until(process: subprocess.Popen[bytes], kept: Mapping[str, _Kept], end: float) -> bool:

@@ -65,6 +65,17 @@ def test_t1_a_file_that_may_not_be_run_is_denied(tmp_path: Path) -> None:
     assert run_command([str(tool)]).outcome == "denied"
 
 
+def test_t1_a_directory_of_path_that_may_not_be_entered_does_not_make_a_missing_command_denied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def popen(*arguments: object, **named: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    assert run_command(["no-such-command-here"]).outcome == "absent"
+    assert run_command(["sh"]).outcome == "denied"
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -134,7 +145,7 @@ def test_the_number_of_a_finished_command_is_never_signalled(monkeypatch: pytest
     signalled_late: List[int] = []
     real_waitpid, real_killpg = os.waitpid, os.killpg
 
-    def waitpid(pid: int, options: int) -> "tuple[int, int]":
+    def waitpid(pid: int, options: int) -> tuple[int, int]:
         done, status = real_waitpid(pid, options)
         reaped.append(done)
         return done, status
