@@ -58,6 +58,14 @@ class Faults(Machine):
         self.sh("rm -f /run/docker.pid; setsid dockerd >>/var/log/dockerd.log 2>&1 </dev/null &")
         wait_for(lambda: not self.docker("info", check=False).rc, f"dockerd of {self.name}")
 
+    def hang_dockerd(self) -> None:
+        """SIGSTOP to dockerd: its socket still accepts connections, and nothing answers."""
+        self.sh("kill -STOP $(cat /run/docker.pid)")
+
+    def wake_dockerd(self) -> None:
+        """Undo hang_dockerd."""
+        self.sh("kill -CONT $(cat /run/docker.pid)")
+
     def fill_disk(self, *folders: str, free_kib: int = 0) -> None:
         """Make these folders full file systems of their own (tmpfs); what was in them is hidden."""
         for folder in folders:

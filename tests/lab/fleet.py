@@ -56,6 +56,7 @@ class Lab:
         """Start the hosts that are missing, put all into the state, write the inventory."""
         lab = cls(os.environ.get("LAB_NAME", "") if name is None else name)
         image.ensure()
+        fresh = not names("container", lab.label)
         try:
             network = lab._network()
             lab.nodes = [lab._start(number, network, docker_in_nodes) for number in range(1, nodes + 1)]
@@ -66,7 +67,8 @@ class Lab:
                 _let_in(node, key)
                 node.set_state(state)
         except BaseException:
-            lab.down()
+            if fresh:
+                lab.down()
             raise
         lab._write_inventory(key)
         return lab

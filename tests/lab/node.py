@@ -40,6 +40,7 @@ class Node(Faults):
         environment = {
             "VERSION": state.get("library_version", ""),
             "DEVICES": " ".join(states.devices(state)),
+            "DAEMONS": " ".join(states.daemons(state)),
             "PEERS": " ".join(self.peers) if "service.nvidia-imex" in state else "",
         }
         packed = archive({path: text.encode() for path, text in files.items()})

@@ -162,3 +162,13 @@ def devices(state: State) -> list[str]:
         return []
     present = [f"nvidia{n}" for n in gpus(state) if not of(state, n, "missing")]
     return [*present, "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", *named(state, "device")]
+
+
+def daemons(state: State) -> list[str]:
+    """Programs of the services that run, but for IMEX, which is more than a name."""
+    programs = {
+        "nvidia-persistenced": "nvidia-persistenced",
+        "nvidia-fabricmanager": "nv-fabricmanager",
+        "nvlsm": "nvlsm",
+    }
+    return [program for service, program in programs.items() if state.get(f"service.{service}") == "active"]

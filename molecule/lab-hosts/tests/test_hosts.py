@@ -112,6 +112,15 @@ def test_dockerd_killed_and_started(node: Node, image: str) -> None:
     assert node.docker("inspect", "-f", "{{.State.Running}}", "lives").out.strip() == "false"
 
 
+def test_dockerd_that_hangs(node: Node) -> None:
+    node.hang_dockerd()
+    try:
+        assert node.run(["timeout", "2", "docker", "info"], check=False).rc == 124
+    finally:
+        node.wake_dockerd()
+    assert node.docker("info").rc == 0
+
+
 def test_a_full_disk(node: Node) -> None:
     node.fill_disk("/var/tmp", "/home/ops")
     write = ["sh", "-c", "dd if=/dev/zero of=/var/tmp/more bs=64k count=1"]

@@ -214,6 +214,12 @@ NUMBER(nvmlDeviceGetPowerManagementLimit, "power_limit")
 NUMBER(nvmlDeviceGetPowerManagementDefaultLimit, "power_limit")
 NUMBER(nvmlDeviceGetVirtualizationMode, "virtualization")
 NUMBER(nvmlDeviceGetMaxMigDeviceCount, "mig.devices")
+NUMBER(nvmlDeviceGetCurrPcieLinkGeneration, "pcie.generation")
+NUMBER(nvmlDeviceGetMaxPcieLinkGeneration, "pcie.generation")
+NUMBER(nvmlDeviceGetCurrPcieLinkWidth, "pcie.width")
+NUMBER(nvmlDeviceGetMaxPcieLinkWidth, "pcie.width")
+NUMBER(nvmlDeviceGetPcieReplayCounter, "pcie.replays")
+NUMBER(nvmlDeviceGetRetiredPagesPendingStatus, "retired_pages_pending")
 PENDING(nvmlDeviceGetMigMode, unsigned, "mig")
 PENDING(nvmlDeviceGetEccMode, nvmlEnableState_t, "ecc")
 
@@ -323,6 +329,21 @@ nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, nvmlTemperatureSensor
     (void)sensor;
     ASK(GPU, "temperature");
     return number(sim_gpu(GPU, "temperature"), out);
+}
+static nvmlReturn_t clock_rate(int gpu, const char *prefix, nvmlClockType_t type, unsigned *out) {
+    static const char *const names[] = {"graphics", "graphics", "memory", "video"};  // SM runs as graphics does
+    char key[40];
+    if ((unsigned)type > NVML_CLOCK_VIDEO) return NVML_ERROR_INVALID_ARGUMENT;
+    snprintf(key, sizeof key, "%s.%s", prefix, names[type]);
+    return number(sim_gpu(gpu, key), out);
+}
+nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, nvmlClockType_t type, unsigned *out) {
+    ASK(GPU, "clock");
+    return clock_rate(GPU, "clock", type, out);
+}
+nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, nvmlClockType_t type, unsigned *out) {
+    ASK(GPU, "clock");
+    return clock_rate(GPU, "clock.max", type, out);
 }
 nvmlReturn_t nvmlDeviceGetCurrentClocksEventReasons(nvmlDevice_t device, unsigned long long *out) {
     ASK(GPU, "clocks_event_reasons");

@@ -4,8 +4,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Runs on a lab host, with a tar of text files as input: makes the host look as one with this driver and these GPUs.
-# VERSION is that of the driver's libraries (none: no driver), DEVICES are the device files, PEERS the hosts of the
-# IMEX domain, where this is in one. The device files are /dev/null by another name: opening them works.
+# VERSION is that of the driver's libraries (none: no driver), DEVICES are the device files, DAEMONS those that run,
+# PEERS the hosts of the IMEX domain, where this is in one. The device files are /dev/null by another name: opening them works.
 set -e
 lib=/usr/lib/$(uname -m)-linux-gnu
 share=/usr/share/simulated-gpu
@@ -36,6 +36,7 @@ rm -rf /etc/nvidia-imex
 [ -z "$PEERS" ] || {
   mkdir -p /etc/nvidia-imex
   printf '%s\n' $PEERS >/etc/nvidia-imex/nodes_config.cfg
+  printf 'SERVER_PORT=50000\nIMEX_NODE_CONFIG_FILE=/etc/nvidia-imex/nodes_config.cfg\n' >/etc/nvidia-imex/config.cfg
   ln -sf $share/imex.py /usr/bin/nvidia-imex
   ln -sf $share/imex.py /usr/bin/nvidia-imex-ctl
   grep -q '"nvidia-imex": "active"' $run/services.json && {
@@ -43,6 +44,12 @@ rm -rf /etc/nvidia-imex
     echo $! >>$run/started
   }
 }
+rm -f /usr/bin/nvidia-persistenced /usr/bin/nv-fabricmanager /usr/bin/nvlsm
+for daemon in $DAEMONS; do  # they do nothing, but they are there
+  ln -s /usr/bin/sleep /usr/bin/$daemon
+  setsid $daemon infinity </dev/null >/dev/null 2>&1 &
+  echo $! >>$run/started
+done
 for device in $DEVICES; do
   mkdir -p $(dirname /dev/$device)
   mknod -m 666 /dev/$device c 1 3

@@ -21,6 +21,7 @@ QUESTIONS = {
     "is-enabled": ("UnitFileState", "enabled"),
     "is-failed": ("ActiveState", "failed"),
 }
+DAEMONS = {"docker": "dockerd", "ssh": "sshd", "nvidia-fabricmanager": "nv-fabricmanager"}
 ALWAYS = {"ssh": "active", "docker": "active", "containerd": "active"}
 
 
@@ -44,22 +45,41 @@ def services() -> dict[str, str]:
 
 
 def properties(unit: str) -> dict[str, str]:
+    """What systemd knows of a unit, under its own names."""
     name = unit.removesuffix(".service")
+    full = name if "." in name else f"{name}.service"
     state = services().get(name)
+    since = time.strftime("%a %Y-%m-%d %H:%M:%S %Z", time.localtime(boot_time() + 20))
     return {
-        "Id": f"{name}.service",
-        "Names": f"{name}.service",
-        "Description": f"{name} service" if state else f"{name}.service",
+        "Id": full,
+        "Names": full,
+        "Description": f"{name} service" if state else full,
         "LoadState": "loaded" if state else "not-found",
         "ActiveState": state or "inactive",
         "SubState": {"active": "running", "failed": "failed"}.get(state or "", "dead"),
         "UnitFileState": "" if not state else "disabled" if state == "inactive" else "enabled",
-        "FragmentPath": f"/usr/lib/systemd/system/{name}.service" if state else "",
+        "FragmentPath": f"/usr/lib/systemd/system/{full}" if state else "",
         "Result": "exit-code" if state == "failed" else "success",
         "ExecMainStatus": "1" if state == "failed" else "0",
-        "MainPID": "0",
+        "MainPID": main_pid(name) if state == "active" else "0",
         "NRestarts": "0",
+        "ActiveEnterTimestamp": since if state == "active" else "",
+        "InactiveEnterTimestamp": since if state == "failed" else "",
+        "NeedDaemonReload": "no",
     }
+
+
+def main_pid(service: str) -> str:
+    """The oldest process that the kernel calls by the daemon's name."""
+    wanted = DAEMONS.get(service, service)[:15]
+    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
+        try:
+            with open(f"/proc/{pid}/comm", encoding="utf-8") as file:
+                if file.read().rstrip("\n") == wanted:
+                    return str(pid)
+        except FileNotFoundError:
+            continue
+    return "0"
 
 
 def show(units: list[str], options: list[str]) -> int:
@@ -161,7 +181,7 @@ def iso(when: float, point: str = ".") -> str:
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', local)}{point}{int(when % 1 * 1e6):06d}{zone[:3]}:{zone[3:]}"
 
 
-def journalctl(options: list[str], _words: list[str]) -> int:
+def journalctl(options: list[str], words: list[str]) -> int:
     if os.geteuid():
         print("No journal files were opened due to insufficient permissions.", file=sys.stderr)
         return 1
@@ -170,10 +190,15 @@ def journalctl(options: list[str], _words: list[str]) -> int:
     if "--list-boots" in options:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot = file.read().strip().replace("-", "")
-        print(f" 0 {boot} {iso(boot_time())}—{iso(time.time())}")
+        begin, end = (
+            time.strftime("%a %Y-%m-%d %H:%M:%S %Z", time.localtime(when))
+            for when in (boot_time(), time.time())
+        )
+        print(f" 0 {boot} {begin}—{end}")
         return 0
-    messages = kernel_messages() if {"-k", "--dmesg"} & set(options) else []
-    if not messages:
+    asked = {"-k", "--dmesg"} & set(options) or "_TRANSPORT=kernel" in words
+    messages = kernel_messages() if asked else []
+    if not messages and "-q" not in options and "--quiet" not in options:
         print("-- No entries --")
     for when, text in messages:
         if form == "json":
@@ -211,6 +236,8 @@ def modinfo(options: list[str], words: list[str]) -> int:
     facts = {
         "filename": f"/lib/modules/{release}/updates/dkms/{words[-1]}.ko",
         "version": version,
+        "firmware": f"nvidia/{version}/gsp_ga10x.bin",
+        "supported": "external",
         "license": "Dual MIT/GPL",
         "vermagic": f"{release} SMP preempt mod_unload",
     }
