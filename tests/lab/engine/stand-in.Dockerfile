@@ -3,7 +3,7 @@
 # The stand-in engine in an image that looks like vllm/vllm-openai from outside: entry point, environment, labels,
 # working folder and *.dist-info, so that versions are read as on a real host, without exec.
 # https://github.com/vllm-project/vllm/blob/main/docker/Dockerfile
-ARG BASE=gpufleet-lab/base:bookworm
+ARG BASE=gpufleet-lab/base:latest
 FROM ${BASE}
 RUN apt-get update && apt-get install -y --no-install-recommends python3 \
     && rm -rf /var/lib/apt/lists/*

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the gpufleet.baseline authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # What the real vLLM for the CPU needs beside its interpreter, its environment and the model: those are mounted.
-ARG BASE=gpufleet-lab/base:bookworm
+ARG BASE=gpufleet-lab/base:latest
 FROM ${BASE}
 RUN apt-get update && apt-get install -y --no-install-recommends libssl3 libffi8 libsqlite3-0 libreadline8 \
         libbz2-1.0 liblzma5 libgomp1 libnuma1 libncursesw6 \

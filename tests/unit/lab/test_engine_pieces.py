@@ -9,10 +9,9 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from ansible_collections.gpufleet.baseline.tests.lab.engine import stand_in
 from hypothesis import given
 from hypothesis import strategies as st
-
-from ansible_collections.gpufleet.baseline.tests.lab.engine import stand_in
 
 STAMPS = [
     (b"INFO 11-30 20:35:01 [core.py:1] x", b"INFO 02-03 04:05:06 [core.py:1] x"),

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from ansible_collections.gpufleet.baseline.tests.lab.engine import stand_in
 
 PROGRAM = Path(stand_in.__file__).resolve()
