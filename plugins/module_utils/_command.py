@@ -168,7 +168,7 @@ def run_command(
 
 
 def _is_there(name: str, environment: Optional[Mapping[str, str]]) -> bool:
-    """Whether a command exists: one that is not there is refused too, by a directory that we may not enter."""
+    """Whether a command exists: one that does not is refused too, by a directory that we may not enter."""
     if "/" in name:
         return True
     path = command_environment(environment)["PATH"].split(":")
