@@ -28,6 +28,7 @@ HERE = Path(__file__).resolve().parent
 CACHE = HERE.parents[1] / ".cache" / "lab"
 BASE = "gpufleet-lab/base:latest"
 NODE = "gpufleet-lab/node:latest"
+LABEL = "gpufleet.lab.image=node"
 HEADER = "nvidia-nvml-dev==13.5.37"
 
 
@@ -55,24 +56,21 @@ def ensure() -> None:
             share = context / "root/usr/share/simulated-gpu"
             for path in [*driver.iterdir(), *(HERE / "driver/smi").iterdir()]:
                 shutil.copy2(path, share)
-            proxies = [f"--build-arg={name}" for name in ("http_proxy", "https_proxy") if name in os.environ]
-            old = docker("image", "ls", "-q", "--no-trunc", NODE).split()
-            build = [
-                "docker",
-                "build",
-                "-q",
-                "--build-arg",
-                f"BASE={BASE}",
-                *proxies,
-                "-t",
-                NODE,
-                str(context),
+            arguments = [f"--build-arg=BASE={BASE}", f"--label={LABEL}", "-q", "-t", NODE]
+            arguments += [
+                f"--build-arg={name}" for name in ("http_proxy", "https_proxy") if name in os.environ
             ]
-            _run(build, environment=dict(os.environ, DOCKER_BUILDKIT="0"))
-            if old and docker("image", "ls", "-q", "--no-trunc", NODE).split() != old:
-                subprocess.run(
-                    ["docker", "image", "rm", *old], capture_output=True, check=False
-                )  # unless in use
+            # Without BuildKit, which not every machine has.
+            _run(
+                ["docker", "build", *arguments, str(context)],
+                environment={**os.environ, "DOCKER_BUILDKIT": "0"},
+            )
+        forget_older()
+
+
+def forget_older() -> None:
+    """Remove images of hosts that a newer build replaced and that nothing runs on any more."""
+    docker("image", "prune", "--force", "--filter", f"label={LABEL}")
 
 
 def ensure_base() -> None:
@@ -125,7 +123,16 @@ def build_driver() -> Path:
     with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
         out = Path(scratch) / "driver"
         out.mkdir()
-        compile_ = ["gcc", "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", include]
+        compile_ = [
+            "gcc",
+            "-std=c11",
+            "-O2",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-Wno-enum-int-mismatch",
+            include,
+        ]
         library = ["-shared", "-fPIC"]
         nvml, cuda, smi, sim = (
             str(HERE / "driver" / name) for name in ("nvml.c", "cuda.c", "smi.c", "sim.c")
