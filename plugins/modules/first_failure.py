@@ -10,14 +10,16 @@ module: first_failure
 short_description: Say which stage of a vLLM start failed first, and with what
 version_added: 0.1.0
 description:
-  - Reads the logs of all ranks and hosts of one engine and finds the failure that came first, over all of them and by time.
+  - Reads the logs of all ranks and hosts of one engine and finds the failure that came first, over all of them
+    and by time.
   - What only followed is listed as a consequence. What these logs can not show is said, with low confidence.
   - Reads files in a stream, plain or gzip, in memory that does not grow with their size.
   - Values that look like secrets are replaced in what is returned.
 options:
   logs:
     description:
-      - The logs, on the host that the module runs on. For a group, fetch the logs and run the module on the controller.
+      - The logs, on the host that the module runs on. For a group, fetch the logs and run the module on the
+        controller.
     type: list
     elements: dict
     required: true
@@ -50,7 +52,7 @@ extends_documentation_fragment:
   - gpufleet.baseline._attributes.info_module
   - gpufleet.baseline._attributes.actiongroup_all
 author:
-  - The gpufleet.baseline authors (@gpufleet)
+  - the gpufleet.baseline authors (@gpufleet)
 """
 
 EXAMPLES = r"""
@@ -127,7 +129,11 @@ import time
 from typing import Any, Dict, List
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpufleet.baseline.plugins.module_utils._log._judge import KINDS, LogSource, judge_files
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log._judge import (
+    KINDS,
+    LogSource,
+    judge_files,
+)
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._render import render_timeline
 from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._redactor import Redactor
 
@@ -166,7 +172,9 @@ def main() -> None:
         result = judge(module.params["logs"], module.params["state"])
     except OSError as error:
         module.fail_json(
-            msg="Expected readable log files, found {0}: {1}. Check the path on this host.".format(error.filename, error.strerror)
+            msg="Expected readable log files, found {0}: {1}. Check the path on this host.".format(
+                error.filename, error.strerror
+            )
         )
     module.exit_json(**result)
 

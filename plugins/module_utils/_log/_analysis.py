@@ -9,7 +9,11 @@ import re
 from typing import List, Optional
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log import _markers as marks
-from ansible_collections.gpufleet.baseline.plugins.module_utils._log._blocks import LAUNCHER, Block, BlockBuilder
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log._blocks import (
+    LAUNCHER,
+    Block,
+    BlockBuilder,
+)
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._clock import LogClock, parse_text
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._grammar import RAW, Line, parse
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._run import Run
@@ -135,7 +139,11 @@ class Analysis:
             return False
         if marker is not None and marker.effect == marks.BANNER:
             if run.banner is None:
-                return run.stop is not None or run.fatal is not None or any(b.kind == LAUNCHER for b in run.blocks)
+                return (
+                    run.stop is not None
+                    or run.fatal is not None
+                    or any(b.kind == LAUNCHER for b in run.blocks)
+                )
             if line.process.startswith("ApiServer_") and not self._ended(run):
                 return False
             if when is None or run.banner.time is None:
@@ -158,7 +166,7 @@ class Analysis:
 
     def _begun(self, block: Block) -> None:
         run = self.run
-        block.after_ready = run.ready is not None or run.served_line > 0
+        block.after_ready = run.ready is not None or run.traffic.served_line > 0
         when = self._when(block.line)
         block.floor = run.last_time
         block.time = when if when is not None else block.floor

@@ -14,7 +14,11 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._log._clock impo
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._grammar import KERNEL
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._run import Run
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._signature import NOISE, REQUEST
-from ansible_collections.gpufleet.baseline.plugins.module_utils._log._signatures import UNKNOWN, Finding, classify
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log._signatures import (
+    UNKNOWN,
+    Finding,
+    classify,
+)
 
 _TOGETHER = 900.0  # seconds between the starts of the ranks of one attempt
 RUNTIME_ENDS = ("EngineCore encountered", "AsyncLLM output_handler failed", "Dumping ")
@@ -43,7 +47,9 @@ class Log:
         return when - self.offset - (zone if self.in_utc else 0.0)
 
     def time_of(self, block: Block) -> Optional[float]:
-        """When a block began; the runtime's clock counts once the log has shown how far its own is from it."""
+        """When a block began; the runtime's clock counts once the log has shown how far its own is from
+        it.
+        """
         zone = self.analysis.clock.zone
         if block.line.own is None and block.line.outer is not None and zone is not None:
             outer = block.line.outer + zone
@@ -103,7 +109,7 @@ class Part:
     def serving(self) -> bool:
         """Whether the engine got as far as serving."""
         run = self.run
-        return run.ready is not None or run.served_line > 0 or self.ended_serving
+        return run.ready is not None or run.traffic.served_line > 0 or self.ended_serving
 
     @property
     def ended_serving(self) -> bool:
@@ -113,7 +119,9 @@ class Part:
 
 def share_clock(logs: List[Log]) -> None:
     """Lets all logs be compared in UTC when each that needs a zone has learnt it."""
-    engines = [log for log in logs if not log.is_kernel and any(run.started is not None for run in log.analysis.runs)]
+    engines = [
+        log for log in logs if not log.is_kernel and any(run.started is not None for run in log.analysis.runs)
+    ]
     known = bool(engines) and all(log.analysis.clock.zone is not None for log in engines)
     for log in logs:
         log.in_utc = known
@@ -146,17 +154,28 @@ def _meaningful(run: Run) -> bool:
 
 
 def attempts(logs: List[Log]) -> List[List[Part]]:
-    """Runs put together to attempts, oldest first: those of different logs that began at about the same time."""
-    per_log = {log.index: [part_of(log, run) for run in log.analysis.runs if _meaningful(run)] for log in logs if not log.is_kernel}
+    """Runs put together to attempts, oldest first: those of different logs that began at about the same
+    time.
+    """
+    per_log = {
+        log.index: [part_of(log, run) for run in log.analysis.runs if _meaningful(run)]
+        for log in logs
+        if not log.is_kernel
+    }
     if any(part.start is None for parts in per_log.values() for part in parts):
         return _by_position(per_log)
-    parts = sorted((part for found in per_log.values() for part in found), key=lambda part: (part.start or 0.0, part.log.index))
+    parts = sorted(
+        (part for found in per_log.values() for part in found),
+        key=lambda part: (part.start or 0.0, part.log.index),
+    )
     _same_year(parts)
     grouped: List[List[Part]] = []
     for part in parts:
         group = grouped[-1] if grouped else []
         start = part.start or 0.0
-        fits = bool(group) and (start - (group[0].start or 0.0) <= _TOGETHER or any(start <= other.end for other in group))
+        fits = bool(group) and (
+            start - (group[0].start or 0.0) <= _TOGETHER or any(start <= other.end for other in group)
+        )
         if fits and all(other.log.index != part.log.index for other in group):
             group.append(part)
         else:
@@ -168,7 +187,8 @@ def _by_position(per_log: Dict[int, List[Part]]) -> List[List[Part]]:
     """Without times the last runs belong together, then the ones before them."""
     deepest = max((len(parts) for parts in per_log.values()), default=0)
     groups = [
-        [parts[-back] for _index, parts in sorted(per_log.items()) if len(parts) >= back] for back in range(deepest, 0, -1)
+        [parts[-back] for _index, parts in sorted(per_log.items()) if len(parts) >= back]
+        for back in range(deepest, 0, -1)
     ]
     return [group for group in groups if group]
 

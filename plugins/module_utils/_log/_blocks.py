@@ -1,10 +1,12 @@
 # Copyright (c) 2026, the gpufleet.baseline authors
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lines that belong together put together: error records, tracebacks, single telling lines; private to the collection.
+"""Lines that belong together put together: error records, tracebacks, single telling lines (private to the
+collection).
 
-A block keeps the chain of exceptions in the order printed, the frames of each, and the number of its first line. Several
-processes may write at the same time, so every process has its own open blocks: one for records, one for raw text.
+A block keeps the chain of exceptions in the order printed, the frames of each, and the number of its
+first line. Several processes may write at the same time, so every process has its own open blocks: one
+for records, one for raw text.
 """
 
 from __future__ import annotations
@@ -32,13 +34,20 @@ _TRACE = re.compile(r"[ |+]*(?:Exception Group )?Traceback \(most recent call la
 _FRAME = re.compile(r'[ |]*File "(?P<file>[^"]*)", line \d+(?:, in (?P<name>\S+))?')
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(?:: ?|$)")
 _CHAIN = re.compile(r"(?:The above exception was the direct cause|During handling of the above exception)")
-_TYPED = re.compile(r"(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure|Timeout)|Exception)(?:: |$)")
+_TYPED = re.compile(
+    r"(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure|Timeout)|Exception)(?:: |$)"
+)
 _PYTHON_WARNING = re.compile(r"\S+:\d+: [A-Z]\w*Warning: ")
 _SWALLOWED = re.compile(r"(?:Exception raised from |frame #\d+: |C\+\+ CapturedTraceback:)")
-_IGNORED_TRACE = re.compile(r"(?:Exception ignored in|Exception in thread|Task exception was never retrieved)")
-_OWN_LINE = re.compile(r"(?:usage: |Process [A-Za-z]\w*[-_\w]*:|\[Gloo\] |Loading \w|Capturing |nanobind: |\(\w+ \+)")
+_IGNORED_TRACE = re.compile(
+    r"(?:Exception ignored in|Exception in thread|Task exception was never retrieved)"
+)
+_OWN_LINE = re.compile(
+    r"(?:usage: |Process [A-Za-z]\w*[-_\w]*:|\[Gloo\] |Loading \w|Capturing |nanobind: |\(\w+ \+)"
+)
 LAUNCH_START = re.compile(
-    r"(?:docker: )?(?:Error response from daemon:|Error: failed to start containers)|nvidia-container-cli: |OCI runtime "
+    r"(?:docker: )?(?:Error response from daemon:|Error: failed to start containers)|nvidia-container-cli: "
+    r"|OCI runtime "
     r"|(?:time=\S+ level=\w+ msg=.)?failed to create (?:task|shim)|(?:\S+ )?\S+: error: |exec /\S+: |exec: "
     r"|(?:Warning|Normal) +[A-Z]\w+ |ERROR: .*(?:pull|manifest|image)|Error: .*(?:ImagePull|image)"
 )
@@ -89,7 +98,9 @@ class Block:
         return "\n".join(parts)
 
     def line_with(self, texts: Sequence[str]) -> int:
-        """The line outside tracebacks that holds one of the texts; else the first exception's, else the block's first."""
+        """The line outside tracebacks that holds one of the texts; else the first exception's, else the
+        block's first.
+        """
         if not any(text in self.header for text in texts):
             for number, line in zip(self.body_lines, self.body):
                 if any(text in line for text in texts):
@@ -110,7 +121,11 @@ class _Open:
         block.last = max(block.last, number)
         self.size += 1
         if _TRACE.match(text):
-            self.state, block.frames, block.kind = "frames", [], TRACEBACK if block.kind != WARNING else WARNING
+            self.state, block.frames, block.kind = (
+                "frames",
+                [],
+                TRACEBACK if block.kind != WARNING else WARNING,
+            )
         elif self.state == "frames":
             self._frame(number, text)
         elif self.state == "header" and _FRAME.match(text):
@@ -147,7 +162,10 @@ class BlockBuilder:
     """Takes every line; hands over each block when it is complete."""
 
     def __init__(
-        self, done: Callable[[Block], None], telling: Callable[[str, str], bool], begun: Callable[[Block], None]
+        self,
+        done: Callable[[Block], None],
+        telling: Callable[[str, str], bool],
+        begun: Callable[[Block], None],
     ) -> None:
         self._done = done
         self._begun = begun  # told of each block at its first line, to note where the engine was then
@@ -167,14 +185,18 @@ class BlockBuilder:
         if line.kind == RAW:
             return self._raw(line)
         loud = line.level in ("WARNING", "ERROR", "CRITICAL")
-        if (line.kind == NCCL and loud) or (line.kind == KERNEL or loud) and self._telling(line.kind, line.message):
+        if (line.kind == NCCL and loud) or (
+            (line.kind == KERNEL or loud) and self._telling(line.kind, line.message)
+        ):
             self._single(line.kind, line)
             return True
         return False
 
     def open_blocks(self) -> List[Block]:
         """Blocks that are not complete yet, for a verdict in between."""
-        return [self._open[key].block for key in sorted(self._open, key=lambda key: self._open[key].block.order)]
+        return [
+            self._open[key].block for key in sorted(self._open, key=lambda key: self._open[key].block.order)
+        ]
 
     def expire(self, number: int) -> None:
         """Closes what has not grown for a long while."""
@@ -195,7 +217,11 @@ class BlockBuilder:
         if held is not None:
             first = held.block.line
             same = (first.level, first.source, first.own) == (line.level, line.source, line.own)
-            if same and line.kind == RECORD and (line.number == held.block.last or line.message != held.block.header):
+            if (
+                same
+                and line.kind == RECORD
+                and (line.number == held.block.last or line.message != held.block.header)
+            ):
                 held.add(line.number, line.message)
                 return True
             self._close(key)
@@ -254,7 +280,12 @@ class BlockBuilder:
             return not text.strip() or bool(_TRACE.match(text))
         if held.state == "frames":
             return not _OWN_LINE.match(text) and not _PYTHON_WARNING.match(text)
-        if _TRACE.match(text) or _SWALLOWED.match(text) or _OWN_LINE.match(text) or _PYTHON_WARNING.match(text):
+        if (
+            _TRACE.match(text)
+            or _SWALLOWED.match(text)
+            or _OWN_LINE.match(text)
+            or _PYTHON_WARNING.match(text)
+        ):
             return False
         if held.state == "message":
             return len(held.block.raised[-1].more) < _MAX_LINES and not (

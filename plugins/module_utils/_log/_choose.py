@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the gpufleet.baseline authors
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which of all failures came first, and which only followed; private to the collection.
+"""Which of all failures came first, and which only followed (private to the collection).
 
-Order of judgement: what was harmless because the engine served afterwards goes first; then causes by time over all ranks;
-symptoms and consequences only where no cause is found.
+Order of judgement: what was harmless because the engine served afterwards goes first; then causes by
+time over all ranks; symptoms and consequences only where no cause is found.
 """
 
 from __future__ import annotations
@@ -12,8 +12,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Callable, List, Optional, Tuple
 
-from ansible_collections.gpufleet.baseline.plugins.module_utils._log._attempt import START_ENDS, Candidate, Part
-from ansible_collections.gpufleet.baseline.plugins.module_utils._log._blocks import ERROR, LAUNCHER, TRACEBACK, WARNING
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log._attempt import (
+    START_ENDS,
+    Candidate,
+    Part,
+)
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log._blocks import (
+    ERROR,
+    LAUNCHER,
+    TRACEBACK,
+    WARNING,
+)
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._grammar import C10D, NCCL, RAW
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._run import role_of
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._signature import (
@@ -29,7 +38,14 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._log._signatures
 NEAR = 10.0  # seconds within which a cause may be printed after its symptom
 _TIE = 2.0  # seconds that clocks of two hosts can't tell apart
 _VAGUE = ("worker-failed", "engine-start-failed", "engine-dead", "watchdog")
-_DEATHS = _VAGUE + ("peer-lost", "nccl-remote-peer", "handshake-no-answer", "engine-stalled-rpc-timeout", "host-oom-killed", "worker-died")
+_DEATHS = _VAGUE + (
+    "peer-lost",
+    "nccl-remote-peer",
+    "handshake-no-answer",
+    "engine-stalled-rpc-timeout",
+    "host-oom-killed",
+    "worker-died",
+)
 _PREFERENCE = {NCCL: 0, C10D: 0, LAUNCHER: 1}
 _ROLES = {"worker": 2, "engine": 3, "api": 4}
 
@@ -78,7 +94,9 @@ def choose(parts: List[Part]) -> Choice:
 
 
 def _hint(part: Part, candidate: Candidate) -> bool:
-    """A warning of the C++ libraries, such as a refused connection that is tried again, in a run that did not end."""
+    """A warning of the C++ libraries, such as a refused connection that is tried again, in a run that did
+    not end.
+    """
     line = candidate.block.line
     quiet = line.kind == C10D and line.level == "WARNING" and candidate.finding.role == SYMPTOM
     return quiet and part.run.fatal is None
@@ -126,9 +144,13 @@ def _is_fatal(part: Part, alive: List[Candidate]) -> bool:
     """Whether something of this log says that a process ended because of a failure."""
     own = [one for one in alive if one.log is part.log]
     fatal = part.run.fatal
-    if fatal is not None and any(one.block.first >= fatal.line or one.block.last >= fatal.line for one in own):
+    if fatal is not None and any(
+        one.block.first >= fatal.line or one.block.last >= fatal.line for one in own
+    ):
         return True
-    return any(one.finding.failure_class in _DEATHS or one.block.kind == LAUNCHER or _uncaught(one) for one in own)
+    return any(
+        one.finding.failure_class in _DEATHS or one.block.kind == LAUNCHER or _uncaught(one) for one in own
+    )
 
 
 def _uncaught(candidate: Candidate) -> bool:
@@ -139,7 +161,9 @@ def _uncaught(candidate: Candidate) -> bool:
 
 def terminal(candidate: Candidate) -> bool:
     """Whether the block itself says that its process ended."""
-    return candidate.block.header.startswith(START_ENDS + ("WorkerProc hit", "EngineCore encountered")) or _uncaught(candidate)
+    return candidate.block.header.startswith(
+        START_ENDS + ("WorkerProc hit", "EngineCore encountered")
+    ) or _uncaught(candidate)
 
 
 def _kills(candidate: Candidate) -> bool:
@@ -150,7 +174,9 @@ def _kills(candidate: Candidate) -> bool:
 
 
 def _first(candidates: List[Candidate], choice: Choice) -> Tuple[Optional[Candidate], str]:
-    causes = [one for one in candidates if one.finding.role in (ROOT, LIKELY) and one.finding.row is not UNKNOWN]
+    causes = [
+        one for one in candidates if one.finding.role in (ROOT, LIKELY) and one.finding.row is not UNKNOWN
+    ]
     causes, bare = _split(causes, _entered)
     unknown = [one for one in candidates if one.finding.row is UNKNOWN and (choice.fatal or terminal(one))]
     ended, loose = _split(unknown, terminal)
@@ -176,7 +202,9 @@ def _first(candidates: List[Candidate], choice: Choice) -> Tuple[Optional[Candid
 
 
 def _entered(candidate: Candidate) -> bool:
-    """A memory shortage is a cause only where its own stage had begun: by its traceback, its record, or its process."""
+    """A memory shortage is a cause only where its own stage had begun: by its traceback, its record, or
+    its process.
+    """
     if not candidate.finding.is_oom or candidate.finding.row.name == "hint":
         return True
     frames = any(raised.frames for raised in candidate.block.raised)
@@ -184,7 +212,9 @@ def _entered(candidate: Candidate) -> bool:
 
 
 def _warned(choice: Choice, cause: Optional[Candidate], failed: bool) -> Optional[Candidate]:
-    """A warning decides only where the table calls it a cause, and only before a memory shortage or where no cause is."""
+    """A warning decides only where the table calls it a cause, and only before a memory shortage or where
+    no cause is.
+    """
     roots = [one for one in choice.evidence if one.finding.role == ROOT]
     if not roots or not failed:
         return None
@@ -207,7 +237,9 @@ def _rank(candidate: Candidate) -> int:
 
 
 def _earliest(candidates: List[Candidate], choice: Choice) -> Candidate:
-    """The first by time; within a second by place in its own log; between hosts the evidence nearest to the hardware."""
+    """The first by time; within a second by place in its own log; between hosts the evidence nearest to
+    the hardware.
+    """
     firsts = []
     for index in sorted({one.log.index for one in candidates}):
         own = [one for one in candidates if one.log.index == index]

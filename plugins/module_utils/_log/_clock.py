@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the gpufleet.baseline authors
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Times in logs as comparable numbers; private to the collection.
+"""Times in logs as comparable numbers (private to the collection).
 
-vLLM's own lines carry month, day and second, but no year and no zone; a container runtime adds a UTC time with a year.
-All of them are kept as seconds since the start of a leap year ("yearless" seconds), so that they can be compared
-without a year, and the year is kept beside them for people.
+vLLM's own lines carry month, day and second, but no year and no zone; a container runtime adds a UTC
+time with a year. All of them are kept as seconds since the start of a leap year ("yearless" seconds),
+so that they can be compared without a year, and the year is kept beside them for people.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from typing import Optional, Tuple
 YEAR = 366 * 86400.0
 _LEAP = datetime(2000, 1, 1)
 _QUARTER = 900.0
-_MONTHS = {name: number + 1 for number, name in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split())}
+_MONTHS = {
+    name: number + 1 for number, name in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split())
+}
 
 FULL = re.compile(
     r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)[T ](?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)"
@@ -50,7 +52,7 @@ def clock_seconds(text: str) -> Optional[Tuple[int, int, float]]:
         return None
 
 
-def parse_full(match: "re.Match[str]") -> Tuple[Optional[float], Optional[int], bool]:
+def parse_full(match: re.Match[str]) -> Tuple[Optional[float], Optional[int], bool]:
     """(yearless seconds, year, is UTC) of a match of FULL; a time with a zone is turned into UTC."""
     year = int(match["year"])
     fraction = float("0." + match["fraction"]) if match["fraction"] else 0.0
@@ -103,7 +105,9 @@ def show(value: Optional[float], year: Optional[int]) -> Optional[str]:
 
 
 def zone_of(own: float, outer: float) -> Optional[float]:
-    """Seconds that the log's own clock is ahead of UTC, from one line that has both times; None when it can't be."""
+    """Seconds that the log's own clock is ahead of UTC, from one line that has both times; None when it
+    can't be.
+    """
     difference = own - outer
     if difference > YEAR / 2:
         difference -= YEAR

@@ -1,9 +1,11 @@
 # Copyright (c) 2026, the gpufleet.baseline authors
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Two runs of one engine compared: same, confirmed, moved, masked, new, gone, changed; private to the collection.
+"""Two runs of one engine compared: same, confirmed, moved, masked, new, gone, changed (private to the
+collection).
 
-Two failures are the same when their signatures are. A failure that is no longer seen is never called fixed here.
+Two failures are the same when their signatures are. A failure that is no longer seen is never called
+fixed here.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ _ASKED = re.compile(r"Tried to allocate (-?[\d.]+) (\w+)")
 _FREE = re.compile(r"of which (-?[\d.]+) (\w+) is free")
 _CAPACITY = re.compile(r"total capacity of ([\d.]+) (\w+)")
 _SUBSTAGES = (
-    "init-device", "memory-check", "handshake", "process-group", "nccl-init", "model-init", "download", "load", "profile", "compile", "kv-cache",
+    "init-device", "memory-check", "handshake", "process-group", "nccl-init", "model-init", "download",
+    "load", "profile", "compile", "kv-cache",
     "graph-capture", "warmup", "started", "bind", "init", "serving",
 )  # fmt: skip
 
@@ -40,7 +43,7 @@ def memory_of(text: str) -> Optional[Dict[str, Optional[int]]]:
     return {"requested_bytes": asked, "free_bytes": free, "capacity_bytes": capacity}
 
 
-def _bytes(match: "Optional[re.Match[str]]") -> Optional[int]:
+def _bytes(match: Optional[re.Match[str]]) -> Optional[int]:
     if match is None or match.group(2) not in _UNITS:
         return None
     try:
@@ -51,7 +54,10 @@ def _bytes(match: "Optional[re.Match[str]]") -> Optional[int]:
 
 def comparable(one: Mapping[str, Optional[int]], other: Mapping[str, Optional[int]]) -> bool:
     """Whether two memory shortages ask for, and find, about the same."""
-    return all(_close(one.get(name), other.get(name), one.get("capacity_bytes")) for name in ("requested_bytes", "free_bytes"))
+    return all(
+        _close(one.get(name), other.get(name), one.get("capacity_bytes"))
+        for name in ("requested_bytes", "free_bytes")
+    )
 
 
 def _close(one: Optional[int], other: Optional[int], capacity: Optional[int]) -> bool:
@@ -99,9 +105,10 @@ def tightened(before: Mapping[str, object], now: Mapping[str, object]) -> Tuple[
         if isinstance(new, bool):
             if new and not old:
                 found.append(name)
-        elif isinstance(new, (int, float)):
-            if not isinstance(old, (int, float)) or (new - old) * direction > 0:
-                found.append(name)
+        elif isinstance(new, (int, float)) and (
+            not isinstance(old, (int, float)) or (new - old) * direction > 0
+        ):
+            found.append(name)
     return tuple(found)
 
 

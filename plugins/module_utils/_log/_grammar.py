@@ -1,11 +1,13 @@
 # Copyright (c) 2026, the gpufleet.baseline authors
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The text of one line taken apart: process, rank, time, level, source, message; private to the collection.
+"""The text of one line taken apart: process, rank, time, level, source, message (private to the
+collection).
 
-Covers vLLM 0.9 to 0.33 (prefix on every line, on log records only, doubled), its JSON formatter, the Rust front end, uvicorn, NCCL,
-c10d, Ray, Python logging with a full date. Sources: vllm/logger.py and vllm/utils/system_utils.py
-(https://github.com/vllm-project/vllm), src/debug.cc of NCCL (https://github.com/NVIDIA/nccl).
+Covers vLLM 0.9 to 0.33 (prefix on every line, on log records only, doubled), its JSON formatter, the
+Rust front end, uvicorn, NCCL, c10d, Ray, Python logging with a full date. Sources: vllm/logger.py and
+vllm/utils/system_utils.py (https://github.com/vllm-project/vllm), src/debug.cc of NCCL
+(https://github.com/NVIDIA/nccl).
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ MAX_TEXT = 48 * 1024
 _TAIL_TEXT = 8 * 1024
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[@-Z\\-_])")
-_PREFIX = re.compile(r"\((?P<name>[A-Za-z][\w.:-]*(?: TP\d+)?) pid=(?P<pid>\d+)(?:, ip=(?P<ip>[0-9A-Fa-f.:]+))?\) ?")
+_PREFIX = re.compile(
+    r"\((?P<name>[A-Za-z][\w.:-]*(?: TP\d+)?) pid=(?P<pid>\d+)(?:, ip=(?P<ip>[0-9A-Fa-f.:]+))?\) ?"
+)
 _RAY_NAME = re.compile(r"\((?P<name>raylet|autoscaler|gcs_server)[^)]{0,60}\) ")
 _RECORD = re.compile(
     r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) "
@@ -38,7 +42,8 @@ _RECORD = re.compile(
 )
 _UVICORN = re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL): {2,9}")
 _NCCL = re.compile(
-    r"(?:\[(?P<date>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?)\] )?(?P<host>[\w.-]+):(?P<pid>\d+):(?P<tid>\d+) "
+    r"(?:\[(?P<date>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?)\] )?"
+    r"(?P<host>[\w.-]+):(?P<pid>\d+):(?P<tid>\d+) "
     r"(?:\[(?P<device>-?\d+)\] )?(?P<place>\S+:\d+ )?NCCL (?P<level>[A-Z]+) "
 )
 _C10D = re.compile(
@@ -47,10 +52,14 @@ _C10D = re.compile(
 )
 _RANK = re.compile(r"\[rank(?P<rank>\d+)\]:? ?")
 _DATED = re.compile(
-    r"(?:\[)?" + FULL.pattern + r"\]?,?\s+(?:- )?(?:(?P<level>DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL)\b(?: -)?|(?P<letter>[IWEF]) \d+ \d+\])?"
+    r"(?:\[)?"
+    + FULL.pattern
+    + r"\]?,?\s+(?:- )?(?:(?P<level>DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL)\b(?: -)?"
+    + r"|(?P<letter>[IWEF]) \d+ \d+\])?"
 )
 _INSIDE = re.compile(
-    r"(?<=[^\s)])\s?(?=\([A-Za-z][\w.-]*(?: TP\d+)? pid=\d+\) (?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d )"
+    r"(?<=[^\s)])\s?"
+    r"(?=\([A-Za-z][\w.-]*(?: TP\d+)? pid=\d+\) (?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d )"
     r"|(?<=[^\s)])\s?(?=(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[[\w./-]+:\d+\])"
     r"|(?<=[\w\]>])(?=Traceback \(most recent call last\):)"
 )
@@ -126,9 +135,13 @@ def _may_be_glued(part: str) -> bool:
 
 
 def _parse_piece(line: Unwrapped, text: str, clock: LogClock, before: Optional[Line]) -> Optional[Line]:
-    parsed = Line(line.number, RAW, "", host=line.host, outer=_unwrapped(line.time, clock), stream=line.stream)
+    parsed = Line(
+        line.number, RAW, "", host=line.host, outer=_unwrapped(line.time, clock), stream=line.stream
+    )
     text = _take_prefixes(text, parsed)
-    if before is not None and not parsed.process:  # the prefix of a redrawn line stands in front of the first piece only
+    if (
+        before is not None and not parsed.process
+    ):  # the prefix of a redrawn line stands in front of the first piece only
         parsed.process, parsed.pid = before.process, before.pid
     own, year = _take_head(text, parsed)
     if own is not None:
@@ -205,7 +218,7 @@ def _take_head(text: str, parsed: Line) -> Tuple[Optional[float], Optional[int]]
     return None, None
 
 
-def _take_nccl(match: "re.Match[str]", text: str, parsed: Line) -> Tuple[Optional[float], Optional[int]]:
+def _take_nccl(match: re.Match[str], text: str, parsed: Line) -> Tuple[Optional[float], Optional[int]]:
     parsed.kind, parsed.host, parsed.pid = NCCL, match["host"], int(match["pid"])
     parsed.level = _LEVELS.get(match["level"], match["level"])
     parsed.source = (match["place"] or "").strip()
@@ -234,7 +247,7 @@ def _take_dated(text: str, parsed: Line) -> Tuple[Optional[float], Optional[int]
     return (None if utc else moment), year
 
 
-def _month_day(match: "re.Match[str]") -> Optional[float]:
+def _month_day(match: re.Match[str]) -> Optional[float]:
     clock = clock_seconds(match["clock"])
     return yearless(int(match["month"]), int(match["day"]), *clock) if clock else None
 
@@ -247,7 +260,9 @@ def _json_record(line: Unwrapped, text: str, clock: LogClock) -> List[Line]:
         return []
     if not isinstance(entry, dict) or not isinstance(entry.get("message", entry.get("msg")), str):
         return []
-    base = Line(line.number, RECORD, "", outer=_unwrapped(line.time, clock), stream=line.stream, host=line.host)
+    base = Line(
+        line.number, RECORD, "", outer=_unwrapped(line.time, clock), stream=line.stream, host=line.host
+    )
     level = str(entry.get("levelname") or entry.get("level") or "").upper()
     base.level = _LEVELS.get(level, level)
     if not base.level:
@@ -270,6 +285,6 @@ def _json_record(line: Unwrapped, text: str, clock: LogClock) -> List[Line]:
 
 def _copy(base: Line, message: str) -> Line:
     return Line(
-        base.number, base.kind, message, base.process, base.pid, base.rank, base.local_rank, base.level, base.source,
-        base.host, base.own, base.outer, base.stream,
+        base.number, base.kind, message, base.process, base.pid, base.rank, base.local_rank, base.level,
+        base.source, base.host, base.own, base.outer, base.stream,
     )  # fmt: skip

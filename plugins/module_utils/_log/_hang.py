@@ -13,7 +13,14 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._log._attempt im
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._run import Moment
 
 # Seconds without progress after which a stage counts as hung; loading and compiling may be silent for long.
-LIMITS = {"container": 120.0, "devices": 180.0, "weights": 900.0, "engine": 600.0, "api": 180.0, "runtime": 180.0}
+LIMITS = {
+    "container": 120.0,
+    "devices": 180.0,
+    "weights": 900.0,
+    "engine": 600.0,
+    "api": 180.0,
+    "runtime": 180.0,
+}
 _BEATS = 3  # heartbeats in a row, one a minute
 
 
@@ -36,7 +43,9 @@ class Idle:
 
 
 def idle_of(parts: List[Part], serving: bool, observed: Optional[float]) -> Optional[Idle]:
-    """Running or hung, for an attempt without a failure; None when it serves or when nothing was recognised."""
+    """Running or hung, for an attempt without a failure; None when it serves or when nothing was
+    recognised.
+    """
     spoken = [part for part in parts if part.run.progress is not None]
     if not spoken:
         return None
@@ -48,7 +57,18 @@ def idle_of(parts: List[Part], serving: bool, observed: Optional[float]) -> Opti
         return None
     stage, substage = (marker.stage, marker.substage) if marker is not None else ("container", "start")
     idle = Idle(
-        "hung", stage, substage, last.log, moment.line, moment.process, moment.rank, last.log.common(moment.time), "", "low", "", ""
+        "hung",
+        stage,
+        substage,
+        last.log,
+        moment.line,
+        moment.process,
+        moment.rank,
+        last.log.common(moment.time),
+        "",
+        "low",
+        "",
+        "",
     )
     silence = _silence(parts, last, observed)
     _judge(idle, parts, silence, observed)
@@ -60,7 +80,9 @@ def _time(moment: Optional[Moment]) -> Optional[float]:
 
 
 def _silence(parts: List[Part], last: Part, observed: Optional[float]) -> Optional[float]:
-    """Seconds between the last progress and the last thing known: any later line, or the moment of observation."""
+    """Seconds between the last progress and the last thing known: any later line, or the moment of
+    observation.
+    """
     progress = last.log.common(_time(last.run.progress))
     if progress is None:
         return None
@@ -91,7 +113,9 @@ def _judge(idle: Idle, parts: List[Part], silence: Optional[float], observed: Op
     elif silence is not None and observed is not None and silence <= limit:
         idle.outcome = "running"
         idle.message = "Under way in {0}.".format(where)
-        idle.reason = "the last progress is {0:.0f} s old; {1:.0f} s are allowed in this stage".format(silence, limit)
+        idle.reason = "the last progress is {0:.0f} s old; {1:.0f} s are allowed in this stage".format(
+            silence, limit
+        )
         idle.advice = "Wait; the stage's own limit is not over."
     elif not any(part.log.ended for part in parts):
         idle.outcome = "running"
@@ -99,7 +123,8 @@ def _judge(idle: Idle, parts: List[Part], silence: Optional[float], observed: Op
         idle.reason = "the log is still being read and shows no failure"
         idle.advice = "Wait; the stage's own limit is not over."
     elif not idle.reason:
-        idle.reason = "the log ends in {0} without an error, readiness or a stop; an engine still at work looks the same".format(where)
+        idle.reason = "the log ends in {0} without an error, readiness or a stop; ".format(where)
+        idle.reason += "an engine still at work looks the same"
 
 
 def _absent_peers(parts: List[Part]) -> List[int]:
@@ -124,11 +149,12 @@ def _stalled(parts: List[Part], observed: Optional[float]) -> Optional[Idle]:
     for part in parts:
         run = part.run
         beat, first = run.heartbeat_last, run.heartbeat_first
-        if run.heartbeats < _BEATS or beat is None or first is None or beat.line <= run.served_line:
+        if run.heartbeats < _BEATS or beat is None or first is None or beat.line <= run.traffic.served_line:
             continue
         moment = run.progress or beat
         return Idle(
-            "hung", "runtime", "stalled", part.log, moment.line, beat.process, beat.rank, part.log.common(first.time),
+            "hung", "runtime", "stalled", part.log, moment.line, beat.process, beat.rank,
+            part.log.common(first.time),
             "The engine waits for a worker since line {0}.".format(first.line), "medium",
             "{0} heartbeats in a row while it served nothing".format(run.heartbeats),
             "Compare the last line of every rank and look at the hosts of the silent ones.",

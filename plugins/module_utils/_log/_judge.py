@@ -90,10 +90,6 @@ def judge_files(
 
 def open_log(path: str) -> IO[bytes]:
     """A log for reading; gzip is told by its first bytes."""
-    stream = open(path, "rb")
-    start = stream.read(2)
-    stream.seek(0)
-    if start == b"\x1f\x8b":
-        stream.close()
-        return cast("IO[bytes]", gzip.open(path, "rb"))
-    return stream
+    with open(path, "rb") as stream:
+        packed = stream.read(2) == b"\x1f\x8b"
+    return cast("IO[bytes]", gzip.open(path, "rb")) if packed else open(path, "rb")

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the gpufleet.baseline authors
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bytes of a log in blocks of any size, numbered physical lines out; private to the collection.
+"""Bytes of a log in blocks of any size, numbered physical lines out (private to the collection).
 
-Lines are counted by line feed. A line may be megabytes long (a scheduler dump): its head and tail are kept, its middle
-is dropped, so that memory stays flat.
+Lines are counted by line feed. A line may be megabytes long (a scheduler dump): its head and tail are
+kept, its middle is dropped, so that memory stays flat.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ _MARKS = (
 
 
 class Decoder:
-    """Turns a paste saved as UTF-16 into UTF-8 bytes and drops a byte order mark; other bytes pass unchanged."""
+    """Turns a paste saved as UTF-16 into UTF-8 bytes and drops a byte order mark; other bytes pass
+    unchanged.
+    """
 
     def __init__(self) -> None:
         self._start = b""

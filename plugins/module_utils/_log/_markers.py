@@ -1,10 +1,11 @@
 # Copyright (c) 2026, the gpufleet.baseline authors
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lines by which an engine tells how far it is; private to the collection.
+"""Lines by which an engine tells how far it is (private to the collection).
 
-One row a marker: the text at the start of the message, the stage and substage that it opens, and what it means. Texts were
-taken from vLLM 0.10 to 0.32 (https://github.com/vllm-project/vllm), uvicorn, NCCL, Gloo, FlashInfer and Ray.
+One row a marker: the text at the start of the message, the stage and substage that it opens, and what
+it means. Texts were taken from vLLM 0.10 to 0.32 (https://github.com/vllm-project/vllm), uvicorn, NCCL,
+Gloo, FlashInfer and Ray.
 """
 
 from __future__ import annotations
@@ -36,11 +37,18 @@ MARKERS: Tuple[Marker, ...] = (
     Marker(r"vLLM (?:API )?server version (?P<version2>\S+?)(?:,|$)", BANNER, "weights", "model-config"),
     Marker(r"Launching vLLM \(v(?P<version3>[^)]+)\) headless", BANNER, "engine", "process-group"),
     Marker(r"Launching \d+ data parallel engine\(s\) in headless mode", BANNER, "engine", "handshake"),
-    Marker(r"Automatically detected platform|Platform plugin \S+ is activated", PROGRESS, "container", "platform"),
+    Marker(
+        r"Automatically detected platform|Platform plugin \S+ is activated", PROGRESS, "container", "platform"
+    ),
     # model configuration
     Marker(r"Resolved architecture: |Using max model len ", ENTER, "weights", "model-config"),
     # engine core and devices
-    Marker(r"Started DP Coordinator process|Starting ray-based data parallel backend", ENTER, "engine", "handshake"),
+    Marker(
+        r"Started DP Coordinator process|Starting ray-based data parallel backend",
+        ENTER,
+        "engine",
+        "handshake",
+    ),
     Marker(r"Creating placement groups for data parallel", ENTER, "engine", "handshake"),
     Marker(r"Initializing a V\d LLM engine ", ENTER, "devices", "init-device"),
     Marker(r"Waiting for init message from front-end", ENTER, "engine", "handshake"),
@@ -55,34 +63,79 @@ MARKERS: Tuple[Marker, ...] = (
     Marker(r"rank \d+ in world size \d+ is assigned as", ENTER, "devices", "init-device"),
     Marker(r"Using V2 Model Runner", ENTER, "devices", "init-device"),
     # weights
-    Marker(r"Starting to load model |Loading model from scratch|Starting to load model", ENTER, "weights", "load"),
-    Marker(r"Time spent downloading weights|Prefetching checkpoint files: |Filesystem type for", ENTER, "weights", "load"),
     Marker(
-        r"(?:Loading (?:safetensors|pt|multi|Multi)|Multi-thread loading shards|Loading \S+ checkpoint shards)[^\r\n]{0,80}?: +"
+        r"Starting to load model |Loading model from scratch|Starting to load model", ENTER, "weights", "load"
+    ),
+    Marker(
+        r"Time spent downloading weights|Prefetching checkpoint files: |Filesystem type for",
+        ENTER,
+        "weights",
+        "load",
+    ),
+    Marker(
+        r"(?:Loading (?:safetensors|pt|multi|Multi)|Multi-thread loading shards"
+        r"|Loading \S+ checkpoint shards)[^\r\n]{0,80}?: +"
         r"(?P<percent>\d+)% ?[^\r\n]{0,40}?\| (?P<done>\d+)/(?P<total>\d+)",
-        INIT, "weights", "load",
+        INIT,
+        "weights",
+        "load",
     ),
     Marker(r"(?:Downloading |Fetching \d+ files)[^\r\n]{0,80}?: +\d+%", ENTER, "weights", "download"),
     Marker(r"Loading weights took ", PROGRESS, "weights", "load"),
     Marker(r"Model loading took ", ENTER, "engine", "profile"),
     # profiling, compilation, cache, graphs, warm-up
-    Marker(r"Using cache directory: .* for vLLM's torch.compile|Dynamo bytecode transform", ENTER, "engine", "compile"),
-    Marker(r"Compiling a graph for |Cache the graph of |torch.compile took |torch.compile takes ", ENTER, "engine", "compile"),
+    Marker(
+        r"Using cache directory: .* for vLLM's torch.compile|Dynamo bytecode transform",
+        ENTER,
+        "engine",
+        "compile",
+    ),
+    Marker(
+        r"Compiling a graph for |Cache the graph of |torch.compile took |torch.compile takes ",
+        ENTER,
+        "engine",
+        "compile",
+    ),
     Marker(r"Initial profiling/warmup run took ", ENTER, "engine", "profile"),
     Marker(r"Available KV cache memory: ", ENTER, "engine", "kv-cache"),
-    Marker(r"(?:GPU|CPU|\w+) KV cache size: |Maximum concurrency for |Explicitly set \([\d.]+/[\d.]+\) GiB", ENTER, "engine", "kv-cache"),
-    Marker(r"Capturing CUDA graphs?[^\r\n]{0,80}?: +(?P<percent2>\d+)%[^\r\n]*?\| (?P<done2>\d+)/(?P<total2>\d+)", INIT, "engine", "graph-capture"),
-    Marker(r"Graph capturing finished in |Registering \d+ cuda graph addresses", ENTER, "engine", "graph-capture"),
-    Marker(r"(?:flashinfer\.jit: )?\[Autotuner\]: |Using FlashInfer autotune cache file", ENTER, "engine", "warmup"),
+    Marker(
+        r"(?:GPU|CPU|\w+) KV cache size: |Maximum concurrency for |Explicitly set \([\d.]+/[\d.]+\) GiB",
+        ENTER,
+        "engine",
+        "kv-cache",
+    ),
+    Marker(
+        r"Capturing CUDA graphs?[^\r\n]{0,80}?: +"
+        r"(?P<percent2>\d+)%[^\r\n]*?\| (?P<done2>\d+)/(?P<total2>\d+)",
+        INIT,
+        "engine",
+        "graph-capture",
+    ),
+    Marker(
+        r"Graph capturing finished in |Registering \d+ cuda graph addresses", ENTER, "engine", "graph-capture"
+    ),
+    Marker(
+        r"(?:flashinfer\.jit: )?\[Autotuner\]: |Using FlashInfer autotune cache file",
+        ENTER,
+        "engine",
+        "warmup",
+    ),
     Marker(r"Kernel JIT monitor activated", ENTER, "engine", "warmup"),
     Marker(r"init engine \(profile, create kv cache, warmup model\) took", ENTER, "engine", "started"),
     # api
     Marker(r"Supported tasks: |Supported_tasks: ", ENTER, "api", "init"),
     Marker(r"Starting vLLM (?:API )?server(?: \d+)? on ", ENTER, "api", "bind"),
-    Marker(r"Available routes are:|Started server process|Waiting for application startup", ENTER, "api", "init"),
+    Marker(
+        r"Available routes are:|Started server process|Waiting for application startup", ENTER, "api", "init"
+    ),
     Marker(r"Started DPSupervisor on |Waiting for vLLM DP Servers to become ready", ENTER, "api", "init"),
     Marker(r"Launching Rust frontend: ", ENTER, "api", "init"),
-    Marker(r"Application startup complete\.|OpenAI server is ready to accept requests|Server is ready to accept requests", READY, "runtime", "serving"),
+    Marker(
+        r"Application startup complete\.|(?:OpenAI server|Server) is ready to accept requests",
+        READY,
+        "runtime",
+        "serving",
+    ),
     Marker(r"vLLM gRPC server started on ", READY, "runtime", "serving"),
     # serving, waiting, stopping
     Marker(r"Engine \d+: Avg prompt throughput: ", SERVING),
@@ -97,10 +150,12 @@ MARKERS: Tuple[Marker, ...] = (
     Marker(r"Dumping (?:input data|scheduler output) for ", FATAL),
 )
 
-_COMBINED = re.compile("|".join("(?P<m{0}>{1})".format(index, row.pattern) for index, row in enumerate(MARKERS)))
+_COMBINED = re.compile(
+    "|".join("(?P<m{0}>{1})".format(index, row.pattern) for index, row in enumerate(MARKERS))
+)
 
 
-def find_marker(message: str) -> Optional[Tuple[Marker, "re.Match[str]"]]:
+def find_marker(message: str) -> Optional[Tuple[Marker, re.Match[str]]]:
     """The marker that the message starts with."""
     match = _COMBINED.match(message)
     if match is None or match.lastgroup is None:
@@ -108,7 +163,7 @@ def find_marker(message: str) -> Optional[Tuple[Marker, "re.Match[str]"]]:
     return MARKERS[int(match.lastgroup[1:])], match  # the row's own group closes last
 
 
-def progress_of(match: "re.Match[str]") -> Optional[str]:
+def progress_of(match: re.Match[str]) -> Optional[str]:
     """done/total of a progress bar."""
     done, total = match["done"] or match["done2"], match["total"] or match["total2"]
     return "{0}/{1}".format(done, total) if done else None

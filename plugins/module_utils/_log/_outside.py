@@ -1,7 +1,9 @@
 # Copyright (c) 2026, the gpufleet.baseline authors
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is known outside the engine's log: the kernel's words and the container's state; private to the collection."""
+"""What is known outside the engine's log: the kernel's words and the container's state (private to the
+collection).
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,16 @@ from typing import List, Mapping, Optional, Tuple
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._attempt import Log
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._blocks import LAUNCHER, Block
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._grammar import Line
-from ansible_collections.gpufleet.baseline.plugins.module_utils._log._signatures import Finding, classify, find_row
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log._signatures import (
+    Finding,
+    classify,
+    find_row,
+)
 
-_XID = re.compile(r"(?P<switch>S?)Xid \(PCI:[0-9a-fA-F:.]+\): (?P<number>\d+)(?:, pid='?(?P<pid>[^,']+)'?, name=(?P<name>[^,\s]+))?")
+_XID = re.compile(
+    r"(?P<switch>S?)Xid \(PCI:[0-9a-fA-F:.]+\): (?P<number>\d+)"
+    r"(?:, pid='?(?P<pid>[^,']+)'?, name=(?P<name>[^,\s]+))?"
+)
 _BEFORE, _AFTER = 120.0, 30.0
 _HALF_HOUR = 1800.0
 
@@ -24,11 +33,20 @@ _LASTING_XIDS = ("48", "63", "64", "74", "79", "94", "95", "119", "120", "136", 
 
 # Failures that a kernel message may explain. What names its own cause stays what it is.
 EXPLAINED = (
-    "cuda-illegal-memory-access", "cuda-launch-failure", "gpu-ecc", "worker-died", "worker-failed", "process-crashed", "unclassified",
-    "engine-dead", "engine-stalled-rpc-timeout", "engine-start-failed", "peer-lost", "nccl-unknown", "nccl-remote-peer", "watchdog",
-    "driver-unknown-error", "hang", "killed", "host-oom-killed", "none", "shm-too-small", "nccl-collective-timeout",
+    "cuda-illegal-memory-access", "cuda-launch-failure", "gpu-ecc", "worker-died", "worker-failed",
+    "process-crashed", "unclassified",
+    "engine-dead", "engine-stalled-rpc-timeout", "engine-start-failed", "peer-lost", "nccl-unknown",
+    "nccl-remote-peer", "watchdog",
+    "driver-unknown-error", "hang", "killed", "host-oom-killed", "none", "shm-too-small",
+    "nccl-collective-timeout",
 )  # fmt: skip
-_LOST_GPU = ("no-gpu-visible", "device-busy", "device-ordinal-invalid", "gpu-count-mismatch", "driver-unknown-error")
+_LOST_GPU = (
+    "no-gpu-visible",
+    "device-busy",
+    "device-ordinal-invalid",
+    "gpu-count-mismatch",
+    "driver-unknown-error",
+)
 
 
 @dataclass
@@ -43,7 +61,9 @@ class KernelWord:
     sure: bool
 
 
-def kernel_word(logs: List[Log], failure_class: str, when: Optional[float], since: Optional[float]) -> Optional[KernelWord]:
+def kernel_word(
+    logs: List[Log], failure_class: str, when: Optional[float], since: Optional[float]
+) -> Optional[KernelWord]:
     """The first kernel message that explains a failure of this class at this time."""
     found: List[Tuple[float, int, KernelWord]] = []
     for log in logs:
@@ -70,9 +90,9 @@ def _explains(
             lasting = match["number"] in _LASTING_XIDS
             if match["number"] in _PROGRAM_XIDS and not _may_be_engine(match["name"]):
                 return None
-    elif name == "host-oom-killed" and "task=" in block.header and not _may_be_engine(_task(block.header)):
-        return None
-    elif name not in ("host-oom-killed", "process-crashed"):
+    elif (
+        name == "host-oom-killed" and "task=" in block.header and not _may_be_engine(_task(block.header))
+    ) or name not in ("host-oom-killed", "process-crashed"):
         return None
     moment = log.common(block.time if block.line.outer is not None else None)
     gone = failure_class in _LOST_GPU and lasting
@@ -82,8 +102,12 @@ def _explains(
     return None if near is None else KernelWord(log, block, finding, name, moment, near)
 
 
-def _near(moment: Optional[float], when: Optional[float], since: Optional[float], any_earlier: bool) -> Optional[bool]:
-    """True when the times fit, False when they can't be compared or fit up to a time zone, None when they do not fit."""
+def _near(
+    moment: Optional[float], when: Optional[float], since: Optional[float], any_earlier: bool
+) -> Optional[bool]:
+    """True when the times fit, False when they can't be compared or fit up to a time zone, None when they
+    do not fit.
+    """
     if moment is None or when is None:
         return False
     if -_BEFORE <= moment - when <= _AFTER:
@@ -135,7 +159,9 @@ def container_end(state: Optional[Mapping[str, object]]) -> Optional[ContainerEn
     running, code = state.get("Running"), state.get("ExitCode")
     status = str(state.get("Status") or "").lower()
     if not isinstance(running, bool):
-        running = {"running": True, "paused": True, "restarting": False, "exited": False, "dead": False}.get(status)
+        running = {"running": True, "paused": True, "restarting": False, "exited": False, "dead": False}.get(
+            status
+        )
     if status == "created":
         running = False
     return ContainerEnd(
@@ -155,4 +181,6 @@ def launch_error(end: ContainerEnd) -> Optional[Finding]:
     row = find_row(LAUNCHER, "Error response from daemon: " + end.error)
     if row is None:
         return None
-    return classify(Block(LAUNCHER, Line(0, "raw", ""), 0, 0, 0, header="Error response from daemon: " + end.error))
+    return classify(
+        Block(LAUNCHER, Line(0, "raw", ""), 0, 0, 0, header="Error response from daemon: " + end.error)
+    )

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, the gpufleet.baseline authors
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ranks and processes of an attempt: who failed when, who fell silent, who never spoke; private to the collection."""
+"""Ranks and processes of an attempt: who failed when, who fell silent, who never spoke (private to the
+collection).
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,12 @@ def _implied_rank(candidate: Candidate, name: str, process: Optional[Process]) -
         return 0
     if process is not None and process.local_rank is not None and run.world_size == run.local_world_size:
         return process.local_rank
-    if process is not None and process.local_rank is not None and run.local_world_size is None and not run.headless:
+    if (
+        process is not None
+        and process.local_rank is not None
+        and run.local_world_size is None
+        and not run.headless
+    ):
         return process.local_rank
     return None
 
@@ -90,14 +97,29 @@ def per_rank(parts: List[Part]) -> List[Dict[str, object]]:
                 rows.append(_row(part, process, firsts.get(id(process))))
     rows.sort(key=_order)
     for rank in missing_ranks(parts):
-        rows.append({"rank": rank, "node": None, "process": "", "pid": None, "first_failure": None, "silent_since": None, "seen": False})
+        rows.append(
+            {
+                "rank": rank,
+                "node": None,
+                "process": "",
+                "pid": None,
+                "first_failure": None,
+                "silent_since": None,
+                "seen": False,
+            }
+        )
     return rows[:_MAX_ROWS]
 
 
 def _order(row: Dict[str, object]) -> Tuple[bool, int, int, str]:
     rank = row["rank"]
     node = row["node"]
-    return rank is None, rank if isinstance(rank, int) else 0, node if isinstance(node, int) else 0, str(row["process"])
+    return (
+        rank is None,
+        rank if isinstance(rank, int) else 0,
+        node if isinstance(node, int) else 0,
+        str(row["process"]),
+    )
 
 
 def _row(part: Part, process: Process, failure: Optional[Candidate]) -> Dict[str, object]:
@@ -147,7 +169,9 @@ def missing_ranks(parts: List[Part]) -> List[int]:
 
 
 def exits(parts: List[Part], failed: bool) -> Dict[str, str]:
-    """For each rank what its log says about its end: failed, down (its host's engine went down), silent or unseen."""
+    """For each rank what its log says about its end: failed, down (its host's engine went down), silent or
+    unseen.
+    """
     found: Dict[str, str] = {}
     if not failed:
         return found
@@ -192,10 +216,9 @@ def timeline(parts: List[Part]) -> List[Dict[str, object]]:
 
 def request_outcome(parts: List[Part], rejected: bool) -> str:
     """What became of requests: none, answered, rejected, failed."""
-    statuses = {
-        status for part in parts for route, counts in part.run.routes.items() if route.startswith("/v1/") and route != "/v1/models"
-        for status in counts
-    }  # fmt: skip
+    counted = [item for part in parts for item in part.run.traffic.routes.items()]
+    asked = [counts for route, counts in counted if route.startswith("/v1/") and route != "/v1/models"]
+    statuses = {status for counts in asked for status in counts}
     if any(status.startswith("5") for status in statuses):
         return "failed"
     if rejected:

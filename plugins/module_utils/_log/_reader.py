@@ -1,10 +1,11 @@
 # Copyright (c) 2026, the gpufleet.baseline authors
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Blocks of a log in, an analysis out, fast where nothing is said; private to the collection.
+"""Blocks of a log in, an analysis out, fast where nothing is said (private to the collection).
 
-Once the engine serves (or has talked for very long) most lines are access and statistics lines. Pieces in which none of a
-few telling words occurs are then only counted; round every hit the piece before it and the pieces after it are read in full.
+Once the engine serves (or has talked for very long) most lines are access and statistics lines. Pieces
+in which none of a few telling words occurs are then only counted; round every hit the piece before it
+and the pieces after it are read in full.
 """
 
 from __future__ import annotations
@@ -19,21 +20,25 @@ TALK = 16 * 1024 * 1024  # bytes of a start that are always read in full
 _KEPT = 512 * 1024  # bytes kept until the order of lines is decided
 _REVERSED = 64 * 1024 * 1024  # a paste is no longer than that
 
-# Lower case. Every failing row of the table and every marker of a new run holds one of them in its line or block.
+# Lower case, and few: each costs a pass over the log. Every failing row of the table holds one of them in
+# its line or in its block, and so does the start of another run, at the latest a few lines after its banner.
 SERVING_WORDS: Tuple[bytes, ...] = (
-    b"error", b"fail", b"warn", b"traceback", b"exception", b"fatal", b"shutdown", b"shutting down", b"vllm", b"usage: ", b"died", b"abort",
-    b"timed out", b"timeout", b"fault", b"broadcast block", b"critical", b"sigterm", b"kill", b"terminate called", b"core dumped",
+    b"error", b"fail", b"warn", b"traceback", b"shut", b"timed out", b"timeout", b"segfault", b"core dumped",
+    b"broadcast block", b"non-default args",
 )  # fmt: skip
 STARTING_WORDS: Tuple[bytes, ...] = SERVING_WORDS + (
-    b"world_size=", b"load", b"kv cache", b"graph", b"init engine", b"startup complete", b"ready to accept", b"architecture", b"assigned as",
-    b"supported tasks", b"autotun", b"init complete", b"init start",
+    b"world_size=", b"load", b"available kv", b"kv cache size", b"graph", b"init engine", b"startup complete",
+    b"ready to accept", b"architecture", b"assigned as", b"supported tasks", b"autotun", b"init complete",
+    b"init start", b"headless", b"version", b"died", b"usage: ", b"exception",
 )  # fmt: skip
 
 
 class LogReader:
     """One log, fed in blocks of any size."""
 
-    def __init__(self, kind: str = "auto", started_at: Optional[str] = None, piece: int = PIECE, talk: int = TALK) -> None:
+    def __init__(
+        self, kind: str = "auto", started_at: Optional[str] = None, piece: int = PIECE, talk: int = TALK
+    ) -> None:
         self._kind, self._started_at = kind, started_at
         self._piece, self._talk = piece, talk
         self._decoder = Decoder()
@@ -95,11 +100,15 @@ class LogReader:
         analysis.end()
         return analysis
 
+    @property
+    def _serving(self) -> bool:
+        run = self._analysis.run
+        return run.ready is not None or run.traffic.served_line > 0
+
     def _may_skip(self) -> bool:
         if self._reversed or self._kind == "kernel":
             return False
-        serving = self._analysis.run.ready is not None
-        return (serving or self._read > self._talk) and self._kept is None
+        return (self._serving or self._read > self._talk) and self._kept is None
 
     def _feed_pieces(self, data: bytes) -> None:
         """Cuts the data into pieces of whole lines, so that each is read or skipped as one."""
@@ -132,7 +141,7 @@ class LogReader:
 
     def _telling(self, piece: bytes) -> bool:
         lowered = piece.lower()
-        words = SERVING_WORDS if self._analysis.run.ready is not None else STARTING_WORDS
+        words = SERVING_WORDS if self._serving else STARTING_WORDS
         return any(word in lowered for word in words)
 
     def _catch_up(self) -> None:

@@ -54,7 +54,9 @@ def _stages(verdict: Mapping[str, object]) -> List[str]:
     steps = _rows(verdict.get("timeline"))
     if not steps:
         return []
-    table: List[Tuple[str, ...]] = [("entered", "left", "node", "rank", "process", "stage", "substage", "progress")]
+    table: List[Tuple[str, ...]] = [
+        ("entered", "left", "node", "rank", "process", "stage", "substage", "progress")
+    ]
     for step in steps[:_MAX_STEPS]:
         left = _text(step.get("left"))
         table.append(
@@ -74,7 +76,11 @@ def _stages(verdict: Mapping[str, object]) -> List[str]:
 
 
 def _ranks(verdict: Mapping[str, object]) -> List[str]:
-    rows = [row for row in _rows(verdict.get("per_rank")) if row.get("rank") is not None or row.get("first_failure")]
+    rows = [
+        row
+        for row in _rows(verdict.get("per_rank"))
+        if row.get("rank") is not None or row.get("first_failure")
+    ]
     table: List[Tuple[str, ...]] = [("rank", "node", "process", "what")]
     unseen: List[str] = []
     for row in rows:
@@ -89,7 +95,9 @@ def _ranks(verdict: Mapping[str, object]) -> List[str]:
     if hidden > 0:
         lines.append("{0} more processes".format(hidden))
     if unseen:
-        lines.append("never spoke in these logs: rank " + ", ".join(unseen[:16]) + (" ..." if len(unseen) > 16 else ""))
+        lines.append(
+            "never spoke in these logs: rank " + ", ".join(unseen[:16]) + (" ..." if len(unseen) > 16 else "")
+        )
     return lines
 
 
@@ -97,7 +105,9 @@ def _end(row: Mapping[str, object]) -> str:
     failure = row.get("first_failure")
     if isinstance(failure, Mapping):
         when = _text(failure.get("time")) or "no time"
-        return "failed {0}, line {1}: {2}".format(when, _text(failure.get("line")), _text(failure.get("failure_class")))
+        return "failed {0}, line {1}: {2}".format(
+            when, _text(failure.get("line")), _text(failure.get("failure_class"))
+        )
     since = _text(row.get("silent_since"))
     return "no failure, last line at {0}".format(since) if since else "no failure"
 
@@ -110,7 +120,9 @@ def _summary(verdict: Mapping[str, object]) -> List[str]:
     if verdict.get("failure_class") != "none":
         facts["class"] = _text(verdict.get("failure_class"))
     if verdict.get("line") is not None:
-        facts["where"] = "node {0}, {1}:{2}".format(_text(verdict.get("node")), _text(verdict.get("path")), _text(verdict.get("line")))
+        facts["where"] = "node {0}, {1}:{2}".format(
+            _text(verdict.get("node")), _text(verdict.get("path")), _text(verdict.get("line"))
+        )
     if verdict.get("process"):
         rank = verdict.get("rank")
         facts["process"] = _text(verdict.get("process")) + ("" if rank is None else ", rank {0}".format(rank))

@@ -1,14 +1,15 @@
 # Copyright (c) 2026, the gpufleet.baseline authors
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One run of an engine as its log tells it: processes, stages, progress, failures, serving; private to the collection."""
+"""One run of an engine as its log tells it: processes, stages, progress, failures, serving (private to the
+collection).
+"""
 
 from __future__ import annotations
 
-import ast
 import re
 from dataclasses import dataclass, field
-from typing import Dict, List, Mapping, Optional, Set, Tuple
+from typing import Dict, List, Optional, Set, Tuple
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log import _markers as marks
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._blocks import Block
@@ -22,26 +23,17 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._log._grammar im
     Line,
     dimensions,
 )
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log._traffic import Traffic, options_of
 
 _MAX_BLOCKS = 400
 _MAX_PROCESSES = 2048
 _MAX_STEPS = 64
-_MAX_REQUESTS = 64
 
 _RANKS = re.compile(r"world_size=(\d+) rank=(\d+) local_rank=(\d+)")
 _GROUP = re.compile(r"world_size=(\d+), local_world_size=(\d+)")
 _IN_WORLD = re.compile(r"rank (\d+) in world size (\d+) is assigned")
 _NODE = re.compile(r"(?:node_rank=|data_parallel_rank \d+ from node_rank )(\d+)")
-_OPTIONS = re.compile(r"non-default args: (\{.*\})\s*$", re.S)
-_PAIR = re.compile(r"'(\w+)': ('[^']*'|-?[\d.]+|True|False|None)(?=[,}])")
-_SECRET = re.compile(r"api_key|secret|password|(?:^|_)(?:hf_)?token$|ssl_keyfile_password", re.I)
 _SIZES = re.compile(r"\b(tensor|pipeline|data)_parallel_size=(\d+)")
-_LOAD = re.compile(r"Running: (\d+) reqs, Waiting: (\d+) reqs")
-_ACCESS = re.compile(r'"(?P<method>[A-Z]+) (?P<route>/[^ ?"]*)[^"]*" (?P<status>\d{3})|path="?(?P<route2>/[^ ?"]*).*?status=(?P<status2>\d{3})')
-_NEW_REQUEST = re.compile(r"req_id=([\w.-]+?),\s*prompt_token_ids_len=(\d+)")
-_REQUEST_TOKENS = re.compile(r"req_id=([\w.-]+?),.*?max_tokens=(\d+)")
-_CACHED_REQUEST = re.compile(r"req_ids=\[([^\]]{1,4000})\]")
-_RECEIVED = re.compile(r"(?:Received|Added) request ([\w.-]+)")
 
 
 @dataclass
@@ -81,7 +73,9 @@ class Process:
 
 
 def _precision(name: str) -> int:
-    """How much a process name tells: multiprocessing's own name, the part it plays, its place in the groups."""
+    """How much a process name tells: multiprocessing's own name, the part it plays, its place in the
+    groups.
+    """
     if not name:
         return 0
     if dimensions(name):
@@ -143,11 +137,10 @@ class Run:
     heartbeats: int = 0
     heartbeat_first: Optional[Moment] = None
     heartbeat_last: Optional[Moment] = None
-    joined: Dict[str, Set[Optional[int]]] = field(default_factory=dict)  # process ids that began and ended a group
-    load: Optional[Tuple[int, int]] = None
-    routes: Dict[str, Dict[str, int]] = field(default_factory=dict)
-    served_line: int = 0  # last sign that requests are answered
-    requests: Dict[str, Dict[str, object]] = field(default_factory=dict)
+    joined: Dict[str, Set[Optional[int]]] = field(
+        default_factory=dict
+    )  # process ids that began and ended a group
+    traffic: Traffic = field(default_factory=Traffic)
     lines: int = 0
 
     def process_of(self, line: Line) -> Optional[Process]:
@@ -184,7 +177,7 @@ class Run:
         line: Line,
         when: Optional[float],
         in_block: bool,
-        found: "Optional[Tuple[marks.Marker, re.Match[str]]]",
+        found: Optional[Tuple[marks.Marker, re.Match[str]]],
     ) -> None:
         """Takes in a line, whether it is part of a block, and its marker when it has one."""
         self.lines += 1
@@ -200,9 +193,13 @@ class Run:
         if line.kind == KERNEL:
             return
         if line.level == "ERROR" and "Dumping scheduler output" in line.message[:60]:
-            self._dump(line.message)
+            self.traffic.dump(line.message)
         if found is None:
-            if not in_block and line.kind in (RECORD, NCCL) and line.level not in ("WARNING", "ERROR", "CRITICAL"):
+            if (
+                not in_block
+                and line.kind in (RECORD, NCCL)
+                and line.level not in ("WARNING", "ERROR", "CRITICAL")
+            ):
                 self._progressed(line, when, process)
                 self._details(line, process)
             return
@@ -213,7 +210,12 @@ class Run:
         self.heartbeats, self.heartbeat_first, self.heartbeat_last = 0, None, None
 
     def _mark(
-        self, marker: marks.Marker, match: "re.Match[str]", line: Line, when: Optional[float], process: Optional[Process]
+        self,
+        marker: marks.Marker,
+        match: re.Match[str],
+        line: Line,
+        when: Optional[float],
+        process: Optional[Process],
     ) -> None:
         moment = _moment(line, when, process)
         if marker.effect == marks.HEARTBEAT:
@@ -221,7 +223,7 @@ class Run:
             self.heartbeat_first = self.heartbeat_first or moment
             self.heartbeat_last = moment
         elif marker.effect == marks.SERVING:
-            self._serving(line)
+            self.traffic.serving(line.number, line.message)
         elif marker.effect == marks.STOP:
             self.stop = self.stop or moment
         elif marker.effect == marks.FATAL:
@@ -238,7 +240,12 @@ class Run:
             self._enter(marker, match, line, when, process)
 
     def _enter(
-        self, marker: marks.Marker, match: "re.Match[str]", line: Line, when: Optional[float], process: Optional[Process]
+        self,
+        marker: marks.Marker,
+        match: re.Match[str],
+        line: Line,
+        when: Optional[float],
+        process: Optional[Process],
     ) -> None:
         moment = _moment(line, when, process)
         moment.stage, moment.substage = marker.stage, marker.substage
@@ -255,7 +262,9 @@ class Run:
         if process.place != (marker.stage, marker.substage) and len(process.steps) < _MAX_STEPS:
             if process.steps:
                 process.steps[-1].left = when if when is not None else self.last_time
-            process.steps.append(Step(marker.stage, marker.substage, line.number, when if when is not None else self.last_time))
+            process.steps.append(
+                Step(marker.stage, marker.substage, line.number, when if when is not None else self.last_time)
+            )
         done = marks.progress_of(match)
         if done:
             process.steps[-1].progress = done
@@ -269,24 +278,9 @@ class Run:
         """Ranks, sizes and start options."""
         message = line.message
         if "rank" in message:
-            ranks = _RANKS.match(message)
-            if ranks is not None:
-                self.world_size = int(ranks.group(1))
-                if process is not None:
-                    process.rank, process.local_rank = int(ranks.group(2)), int(ranks.group(3))
-            assigned = _IN_WORLD.match(message)
-            if assigned is not None:
-                self.world_size = int(assigned.group(2))
-                if process is not None:
-                    process.rank = int(assigned.group(1))
-            node = _NODE.search(message)
-            if node is not None and self.node_rank is None:
-                self.node_rank = int(node.group(1))
-            group = _GROUP.search(message)
-            if group is not None:
-                self.world_size, self.local_world_size = int(group.group(1)), int(group.group(2))
+            self._place(message, process)
         if message.startswith("non-default args: "):
-            self.options = _options(message)
+            self.options = options_of(message)
             for name in ("tensor", "pipeline", "data"):
                 size = self.options.get(name + "_parallel_size")
                 if isinstance(size, int):
@@ -297,46 +291,27 @@ class Run:
         elif message.startswith("Initializing a V"):
             for name, size_text in _SIZES.findall(message):
                 self.sizes.setdefault(name, int(size_text))
-        elif message.startswith("Received request") or message.startswith("Added request"):
-            self._received(message)
+        elif message.startswith(("Received request", "Added request")):
+            self.traffic.received(message)
 
-    def _serving(self, line: Line) -> None:
-        message = line.message
-        load = _LOAD.search(message)
-        if load is not None:
-            self.load = (int(load.group(1)), int(load.group(2)))
-            if "generation throughput: 0.0 " not in message:
-                self.served_line = line.number
-            return
-        access = _ACCESS.search(message)
-        if access is None:
-            return
-        route, status = access["route"] or access["route2"], access["status"] or access["status2"]
-        if access["method"] == "POST" and not status.startswith("5"):
-            self.served_line = line.number
-        if len(self.routes) < 64 or route in self.routes:
-            counts = self.routes.setdefault(route, {})
-            counts[status] = counts.get(status, 0) + 1
-
-    def _received(self, message: str) -> None:
-        match = _RECEIVED.match(message)
-        if match is None:
-            return
-        while len(self.requests) >= _MAX_REQUESTS:
-            self.requests.pop(next(iter(self.requests)))
-        self.requests[match.group(1)] = {"id": match.group(1)}
-
-    def _dump(self, message: str) -> None:
-        """Requests in flight, from the scheduler's own dump."""
-        self.requests = {}
-        for name, length in _NEW_REQUEST.findall(message)[:_MAX_REQUESTS]:
-            self.requests[name] = {"id": name, "prompt_tokens": int(length)}
-        for name, length in _REQUEST_TOKENS.findall(message[:20000])[:_MAX_REQUESTS]:
-            if name in self.requests:
-                self.requests[name]["max_tokens"] = int(length)
-        cached = _CACHED_REQUEST.search(message)
-        for name in re.findall(r"[\w.-]+", cached.group(1))[:_MAX_REQUESTS] if cached else []:
-            self.requests.setdefault(name, {"id": name})
+    def _place(self, message: str, process: Optional[Process]) -> None:
+        """Rank, world size and node of a process, from its own words."""
+        ranks = _RANKS.match(message)
+        if ranks is not None:
+            self.world_size = int(ranks.group(1))
+            if process is not None:
+                process.rank, process.local_rank = int(ranks.group(2)), int(ranks.group(3))
+        assigned = _IN_WORLD.match(message)
+        if assigned is not None:
+            self.world_size = int(assigned.group(2))
+            if process is not None:
+                process.rank = int(assigned.group(1))
+        node = _NODE.search(message)
+        if node is not None and self.node_rank is None:
+            self.node_rank = int(node.group(1))
+        group = _GROUP.search(message)
+        if group is not None:
+            self.world_size, self.local_world_size = int(group.group(1)), int(group.group(2))
 
     def add_block(self, block: Block) -> None:
         """Keeps a complete block; of very many the first ones."""
@@ -359,34 +334,3 @@ def _moment(line: Line, when: Optional[float], process: Optional[Process]) -> Mo
     rank = process.rank if process is not None else line.rank
     stage, substage = process.place if process is not None else ("", "")
     return Moment(line.number, when, name, line.pid, stage, substage, rank, line.message[:300])
-
-
-def _options(message: str) -> Dict[str, object]:
-    match = _OPTIONS.match(message)
-    if match is None or len(match.group(1)) > 32768:
-        return {}
-    try:
-        value = ast.literal_eval(match.group(1))
-    except (ValueError, SyntaxError, MemoryError, RecursionError):  # a value that is no literal, such as an enum
-        value = {key: _literal(text) for key, text in _PAIR.findall(match.group(1))}
-    if not isinstance(value, Mapping):
-        return {}
-    return {str(key): "<redacted>" if _SECRET.search(str(key)) else _plain(item) for key, item in value.items()}
-
-
-def _literal(text: str) -> object:
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
-
-
-def _plain(value: object) -> object:
-    """A value that JSON can hold."""
-    if isinstance(value, (str, int, float, bool)) or value is None:
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return str(value)

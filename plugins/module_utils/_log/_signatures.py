@@ -10,12 +10,19 @@ from dataclasses import dataclass
 from typing import Dict, List, Optional, Tuple
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log import (
+    _table_container,
+    _table_devices,
     _table_engine,
-    _table_host,
+    _table_group,
     _table_serving,
     _table_weights,
 )
-from ansible_collections.gpufleet.baseline.plugins.module_utils._log._blocks import ERROR, TRACEBACK, Block, Raised
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log._blocks import (
+    ERROR,
+    TRACEBACK,
+    Block,
+    Raised,
+)
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._markers import place_of
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._signature import (
     CONSEQUENCE,
@@ -24,13 +31,14 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._log._signature 
     Signature,
 )
 
-# The first row that fits wins: harmless texts, then texts that only quote another failure, then causes, then symptoms.
+# The first row that fits wins: harmless texts, then texts that only quote another failure, then causes,
+# then symptoms.
 TABLE: Tuple[Signature, ...] = (
     _table_serving.HARMLESS
     + _table_engine.QUOTES
-    + _table_host.CONTAINER
-    + _table_host.DEVICES
-    + _table_engine.GROUP
+    + _table_container.CONTAINER
+    + _table_devices.DEVICES
+    + _table_group.GROUP
     + _table_weights.MODEL
     + _table_weights.WEIGHTS
     + _table_engine.MEMORY
@@ -38,17 +46,49 @@ TABLE: Tuple[Signature, ...] = (
     + _table_serving.API
     + _table_serving.RUNTIME
     + _table_engine.ABORT
-    + _table_host.KERNEL_LOG
+    + _table_devices.KERNEL_LOG
 )
 
 UNKNOWN = Signature("unclassified", (), "likely", advice="Read the named block: its text is in no table yet.")
 
 _OOM_PLACES: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
-    ("cuda-oom-graph-capture", ("capture_model", "cuda_graph.py", "cudagraph_utils.py", "capture_graph", "capture_graphs")),
-    ("cuda-oom-profiling", ("profile_run", "determine_available_memory", "determine_available_memories", "profile_cudagraph_memory")),
-    ("cuda-oom-kv-cache", ("initialize_kv_cache", "initialize_kv_cache_tensors", "_allocate_kv_cache_tensors", "_allocate_kv_cache")),
-    ("cuda-oom-warmup", ("compile_or_warm_up_model", "kernel_warmup", "kernel_warmup.py", "_dummy_sampler_run", "_dummy_pooler_run", "warmup")),
-    ("cuda-oom-weights", ("load_model", "load_weights", "initialize_model", "base_loader.py", "process_weights_after_loading")),
+    (
+        "cuda-oom-graph-capture",
+        ("capture_model", "cuda_graph.py", "cudagraph_utils.py", "capture_graph", "capture_graphs"),
+    ),
+    (
+        "cuda-oom-profiling",
+        (
+            "profile_run",
+            "determine_available_memory",
+            "determine_available_memories",
+            "profile_cudagraph_memory",
+        ),
+    ),
+    (
+        "cuda-oom-kv-cache",
+        (
+            "initialize_kv_cache",
+            "initialize_kv_cache_tensors",
+            "_allocate_kv_cache_tensors",
+            "_allocate_kv_cache",
+        ),
+    ),
+    (
+        "cuda-oom-warmup",
+        (
+            "compile_or_warm_up_model",
+            "kernel_warmup",
+            "kernel_warmup.py",
+            "_dummy_sampler_run",
+            "_dummy_pooler_run",
+            "warmup",
+        ),
+    ),
+    (
+        "cuda-oom-weights",
+        ("load_model", "load_weights", "initialize_model", "base_loader.py", "process_weights_after_loading"),
+    ),
 )
 _OOM_STAGES: Dict[Tuple[str, str], str] = {
     ("weights", ""): "cuda-oom-weights",
@@ -77,7 +117,9 @@ def _by_kind() -> Dict[str, Tuple[Signature, ...]]:
 
 ROWS = _by_kind()
 _TELLING = {
-    kind: re.compile("|".join(sorted({re.escape(text) for row in rows for text in row.literals}, key=len, reverse=True)))
+    kind: re.compile(
+        "|".join(sorted({re.escape(text) for row in rows for text in row.literals}, key=len, reverse=True))
+    )
     for kind, rows in ROWS.items()
 }
 
@@ -132,7 +174,9 @@ def find_row(kind: str, text: str, frames: Optional[List[str]] = None) -> Option
 
 
 def classify(block: Block) -> Finding:
-    """The row for a block: of a chain the first exception that the table knows; unknown blocks get the row UNKNOWN."""
+    """The row for a block: of a chain the first exception that the table knows; unknown blocks get the row
+    UNKNOWN.
+    """
     if block.header:
         noise = find_row(block.kind if block.kind != TRACEBACK else ERROR, block.header)
         if noise is not None and noise.role == NOISE:
@@ -163,8 +207,10 @@ def _finding(row: Signature, block: Block, raised: Optional[Raised]) -> Finding:
     if failure_class in ("cuda-oom", "cuda-oom-weights") and row.name != "hint":
         failure_class = oom_class(frames, block)
         stage, substage = _OOM_SUBSTAGES[failure_class]
-        placed = block.after_ready or failure_class == _OOM_STAGES.get(block.stage, _OOM_STAGES.get((block.stage[0], "")))
-        return Finding(row, failure_class, stage, substage, raised, placed)
+        found = _OOM_STAGES.get(block.stage, _OOM_STAGES.get((block.stage[0], "")))
+        return Finding(
+            row, failure_class, stage, substage, raised, block.after_ready or failure_class == found
+        )
     stage, substage = row.stage, row.substage
     if not stage:
         stage, placed = _stage_of(frames, block)
@@ -182,7 +228,9 @@ def _stage_of(frames: List[str], block: Block) -> Tuple[str, str]:
 
 
 def oom_class(frames: List[str], block: Block) -> str:
-    """Which kind of memory shortage: by the functions in the traceback, else by the stage the process was in."""
+    """Which kind of memory shortage: by the functions in the traceback, else by the stage the process was
+    in.
+    """
     if block.after_ready:
         return "cuda-oom-runtime"
     names = set()

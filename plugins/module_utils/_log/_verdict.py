@@ -1,7 +1,9 @@
 # Copyright (c) 2026, the gpufleet.baseline authors
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The verdict as a document: plain dicts, lists and texts; private to the collection. Described in docs/reading-a-vllm-log.md"""
+"""The verdict as a document: plain dicts, lists and texts (private to the collection). Described in
+docs/reading-a-vllm-log.md
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._log._attempt im
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._blocks import WARNING
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._clock import YEAR, from_epoch, show
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._compare import relation
-from ansible_collections.gpufleet.baseline.plugins.module_utils._log._decide import Decision, decide
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log._decide import decide
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log._decision import Decision
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._outside import container_end
 
 SCHEMA = "gpufleet.baseline/first_failure/1"
@@ -32,7 +35,9 @@ Document = Dict[str, object]
 def verdict_of(
     logs: List[Log], state: Optional[Mapping[str, object]] = None, observed_at: Optional[float] = None
 ) -> Document:
-    """The verdict over all logs. observed_at is the Unix time at which the logs were taken, where it is known."""
+    """The verdict over all logs. observed_at is the Unix time at which the logs were taken, where it is
+    known.
+    """
     share_clock(logs)
     end = container_end(state)
     grouped = attempts(logs)
@@ -98,7 +103,11 @@ def _time(decision: Decision) -> Optional[str]:
 
 
 def _pointer(candidate: Candidate) -> Document:
-    return {"path": candidate.log.path, "line": candidate.block.first, "failure_class": candidate.finding.failure_class}
+    return {
+        "path": candidate.log.path,
+        "line": candidate.block.first,
+        "failure_class": candidate.finding.failure_class,
+    }
 
 
 def _consequences(decision: Decision) -> List[Document]:
@@ -140,21 +149,23 @@ def _memory(decision: Decision, change: Document) -> Optional[Document]:
 
 def _active(parts: List[Part]) -> Document:
     """Requests in flight and start options at the moment of the failure, from the head's log."""
-    heads = [part for part in parts if part.run.options or part.run.requests or part.run.load]
+    heads = [part for part in parts if part.run.options or part.run.traffic.requests or part.run.traffic.load]
     if not heads:
         return {"options": {}, "requests": [], "running": None, "waiting": None, "routes": {}}
     run = heads[0].run
-    running, waiting = run.load if run.load is not None else (None, None)
+    running, waiting = run.traffic.load if run.traffic.load is not None else (None, None)
     return {
         "options": run.options,
-        "requests": list(run.requests.values()),
+        "requests": list(run.traffic.requests.values()),
         "running": running,
         "waiting": waiting,
-        "routes": run.routes,
+        "routes": run.traffic.routes,
     }
 
 
-def _runs(grouped: List[List[Part]], logs: List[Log], parts: List[Part], decision: Decision) -> List[Document]:
+def _runs(
+    grouped: List[List[Part]], logs: List[Log], parts: List[Part], decision: Decision
+) -> List[Document]:
     """Every run found, oldest first, with the outcome and signature of the attempt that it belongs to."""
     rows: List[Document] = []
     for number, group in enumerate(grouped[-_MAX_RUNS:], max(0, len(grouped) - _MAX_RUNS) + 1):

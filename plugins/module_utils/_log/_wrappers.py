@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the gpufleet.baseline authors
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a container runtime, a journal or a viewer puts around a line; private to the collection.
+"""What a container runtime, a journal or a viewer puts around a line (private to the collection).
 
-Known wrappings: Docker's json-file entries (long lines in pieces of 16 KiB, the last piece ends with a line feed), Kubernetes
-CRI lines with their partial flag, `docker logs --timestamps`, journald in its usual formats, Compose and kubectl name
-prefixes, kernel ring buffer lines. Format of CRI lines:
+Known wrappings: Docker's json-file entries (long lines in pieces of 16 KiB, the last piece ends with a
+line feed), Kubernetes CRI lines with their partial flag, `docker logs --timestamps`, journald in its
+usual formats, Compose and kubectl name prefixes, kernel ring buffer lines. Format of CRI lines:
 https://github.com/kubernetes/design-proposals-archive/blob/main/node/kubelet-cri-logging.md
 """
 
@@ -30,15 +30,20 @@ _RFC3339 = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)"
 _STREAMED = re.compile(r"(?P<time>" + _RFC3339 + r") (?P<stream>stdout|stderr) (?:(?P<tag>[FP])(?::\S*)? )?")
 _STAMPED = re.compile(r"(?P<time>" + _RFC3339 + r") ")
 _SYSLOG = re.compile(
-    r"(?:(?P<month>[A-Z][a-z]{2}) +(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d(?:\.\d+)?)|(?P<time>" + _RFC3339 + r")) "
+    r"(?:(?P<month>[A-Z][a-z]{2}) +(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d(?:\.\d+)?)|(?P<time>"
+    + _RFC3339
+    + r")) "
     r"(?P<host>[\w.-]+) (?P<tag>[\w.@/-]+)(?:\[\d+\])?: "
 )
 _KERNEL_CLOCK = re.compile(
-    r"\[(?P<name>[A-Z][a-z]{2}) (?P<month>[A-Z][a-z]{2}) +(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d) (?P<year>\d{4})\] "
+    r"\[(?P<name>[A-Z][a-z]{2}) (?P<month>[A-Z][a-z]{2}) +(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d) "
+    r"(?P<year>\d{4})\] "
 )
 _KERNEL_BOOT = re.compile(r"(?:<\d+>)?\[ *\d+\.\d+\] ")
 _KERNEL_BOOT_ONLY = re.compile(r"\[ *\d+\.\d{6}\]\s")
-_KERNEL_START = re.compile(r"(?:NVRM: |nvidia-nvswitch|nvidia-nvlink|oom-kill:|Out of memory: |Memory cgroup out of memory)")
+_KERNEL_START = re.compile(
+    r"(?:NVRM: |nvidia-nvswitch|nvidia-nvlink|oom-kill:|Out of memory: |Memory cgroup out of memory)"
+)
 _NAMED = re.compile(r"(?:\[pod/[^\]]+\] |(?!\[)[\w.-]{1,60} {1,30}\| )")
 _JSON_LOG = re.compile(r'\{"log":\s*"')
 _JSON_TIME = re.compile(r'"time":\s*"([^"]+)"')
@@ -65,7 +70,9 @@ class Unwrapper:
         self._partial: Dict[str, Unwrapped] = {}
 
     def feed(self, number: int, raw: bytes) -> Iterator[Unwrapped]:
-        """The lines that this physical line completes: none for a first piece, several when an entry holds several."""
+        """The lines that this physical line completes: none for a first piece, several when an entry holds
+        several.
+        """
         text = raw.decode("utf-8", "replace")
         if self._kind in ("auto", "docker_json") and text.startswith('{"log":'):
             yield from self._docker(number, text)
@@ -96,7 +103,9 @@ class Unwrapper:
         if whole is not None:
             for piece in whole.text.rstrip("\n").split("\n"):
                 inner = _plain(whole.number, piece)
-                yield Unwrapped(whole.number, inner.text, whole.time, whole.year, stream, inner.host, inner.kernel)
+                yield Unwrapped(
+                    whole.number, inner.text, whole.time, whole.year, stream, inner.host, inner.kernel
+                )
 
     def _stamped(self, number: int, text: str) -> Iterator[Unwrapped]:
         syslog = _SYSLOG.match(text)
@@ -166,12 +175,16 @@ def _plain(number: int, text: str) -> Unwrapped:
         syslog = _SYSLOG.match(text)
         if syslog is not None:
             return _from_syslog(number, text, syslog)
-    if (start in "[<" and _KERNEL_BOOT_ONLY.match(text)) or _KERNEL_START.match(text) or _KERNEL_CLOCK.match(text):
+    if (
+        (start in "[<" and _KERNEL_BOOT_ONLY.match(text))
+        or _KERNEL_START.match(text)
+        or _KERNEL_CLOCK.match(text)
+    ):
         return _kernel(number, text)
     return Unwrapped(number, text)
 
 
-def _from_syslog(number: int, text: str, match: "re.Match[str]") -> Unwrapped:
+def _from_syslog(number: int, text: str, match: re.Match[str]) -> Unwrapped:
     rest = text[match.end() :]
     moment, year = _syslog_time(match)
     kernel = match["tag"] == "kernel"
@@ -180,7 +193,7 @@ def _from_syslog(number: int, text: str, match: "re.Match[str]") -> Unwrapped:
     return Unwrapped(number, rest, moment, year, "", match["host"], kernel)
 
 
-def _syslog_time(match: "re.Match[str]") -> Tuple[Optional[float], Optional[int]]:
+def _syslog_time(match: re.Match[str]) -> Tuple[Optional[float], Optional[int]]:
     if match["time"]:
         moment, year, _utc = parse_text(match["time"])
         return moment, year

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.skipif(not CASES, reason=worked.MISSING)
 _PROCESS = re.compile(rb"\([A-Za-z]\w* pid=\d+")
 _LITTER = (
     b'(APIServer pid=1) INFO:     10.0.0.5:41234 - "GET /health HTTP/1.1" 200 OK',
-    b"(Worker pid=9999) INFO 08-09 10:00:00 [cuda.py:480] Using FLASH_ATTN attention backend out of potential backends: ['FLASH_ATTN'].",
-    b"(APIServer pid=1) WARNING 08-09 10:00:00 [system_utils.py:299] Found ulimit of 20000 and failed to automatically increase",
+    b"(Worker pid=9999) INFO 08-09 10:00:00 [cuda.py:480] Using FLASH_ATTN attention backend out of potential ones",
+    b"(APIServer pid=1) WARNING 08-09 10:00:00 [system_utils.py:299] Found ulimit of 20000 and failed to increase",
     b"nanobind: leaked 4 instances!",
     b"\x00\xff\xfe binary \x80 text",
     b"",
@@ -80,7 +80,11 @@ def wrap_cri(lines: list[bytes], _dice: random.Random) -> list[bytes]:
 def wrap_docker(lines: list[bytes], _dice: random.Random) -> list[bytes]:
     return [
         json.dumps(
-            {"log": line.decode("utf-8", "replace") + "\n", "stream": "stderr", "time": f"2026-08-09T10:00:00.{number:09}Z"}
+            {
+                "log": line.decode("utf-8", "replace") + "\n",
+                "stream": "stderr",
+                "time": f"2026-08-09T10:00:00.{number:09}Z",
+            }
         ).encode()
         for number, line in enumerate(lines)
     ]
@@ -96,14 +100,16 @@ REWRITING = (wrap_compose, wrap_cri, wrap_docker, unprefix)
 
 
 def _already_wrapped(case: worked.Case) -> bool:
-    return any(text.startswith(b'{"') for text in case.texts) or any(source.kind == "kernel" for source in case.sources)
+    return any(text.startswith(b'{"') for text in case.texts) or any(
+        source.kind == "kernel" for source in case.sources
+    )
 
 
 @pytest.mark.parametrize("mutate", DESTROYING, ids=lambda mutate: mutate.__name__)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_never_sure_and_wrong(case: worked.Case, mutate) -> None:
     for seed in range(6):
-        dice = random.Random(f"{case.name} {seed}")  # noqa: S311 (repeatable, not secret)
+        dice = random.Random(f"{case.name} {seed}")
         texts = [b"\n".join(mutate(_lines(text), dice)) for text in case.texts]
         verdict = case.judge(texts)
         if verdict["confidence"] == "high":
@@ -117,7 +123,7 @@ def test_never_sure_and_wrong(case: worked.Case, mutate) -> None:
 def test_another_wrapping_changes_nothing(case: worked.Case, mutate) -> None:
     if mutate is not unprefix and _already_wrapped(case):
         return  # a wrapping inside another is not what any runtime writes
-    texts = [b"\n".join(mutate(_lines(text.rstrip(b"\n")), random.Random(0))) for text in case.texts]  # noqa: S311
+    texts = [b"\n".join(mutate(_lines(text.rstrip(b"\n")), random.Random(0))) for text in case.texts]
     verdict = case.judge(texts)
     assert verdict["stage"] in case.stages
     assert verdict["failure_class"] in case.classes
