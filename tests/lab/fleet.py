@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,15 +52,26 @@ class Lab:
 
     @classmethod
     def up(
-        cls, nodes: int = 2, state: str = "gb300", *, name: str | None = None, docker_in_nodes: bool = True
+        cls,
+        nodes: int = 2,
+        state: str = "gb300",
+        *,
+        name: str | None = None,
+        docker_in_nodes: bool = True,
+        mounts: Sequence[Path] = (),
     ) -> Lab:
-        """Start the hosts that are missing, put all into the state, write the inventory."""
+        """Start the hosts that are missing, put all into the state, write the inventory.
+
+        A new host shows the mounts, folders of this machine, read-only at their own paths.
+        """
         lab = cls(os.environ.get("LAB_NAME", "") if name is None else name)
         image.ensure()
         fresh = not names("container", lab.label)
         try:
             network = lab._network()
-            lab.nodes = [lab._start(number, network, docker_in_nodes) for number in range(1, nodes + 1)]
+            lab.nodes = [
+                lab._start(number, network, docker_in_nodes, mounts) for number in range(1, nodes + 1)
+            ]
             key = _key()
             for node in lab.nodes:
                 node.peers = [other.address for other in lab.nodes]
@@ -93,7 +105,11 @@ class Lab:
         for kind in ("volume", "network"):
             for name in names(kind, self.label):
                 docker(kind, "rm", name)
+        image.forget_older()
         self.inventory.unlink(missing_ok=True)
+        folder = self.inventory.parent
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
         self.nodes = []
 
     def _network(self) -> str:
@@ -117,7 +133,7 @@ class Lab:
         subnet = docker("network", "inspect", "-f", "{{(index .IPAM.Config 0).Subnet}}", self.prefix).strip()
         return subnet.rsplit(".", 1)[0]
 
-    def _start(self, number: int, network: str, has_docker: bool) -> Node:
+    def _start(self, number: int, network: str, has_docker: bool, mounts: Sequence[Path]) -> Node:
         node = Node(f"{self.prefix}-n{number}", number, f"{network}.{10 + number}", self.prefix)
         if node.container in names("container", self.label):
             current = docker("image", "inspect", "-f", "{{.Id}}", image.NODE)
@@ -142,6 +158,7 @@ class Lab:
             "-e",
             f"LAB_DOCKER={'yes' if has_docker else 'no'}",
         ]
+        options += [word for folder in mounts for word in ("-v", f"{folder}:{folder}:ro")]
         docker("run", "-d", *options, image.NODE)
         return node
 
