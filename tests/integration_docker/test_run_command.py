@@ -112,6 +112,8 @@ def normal(inspect: dict[str, Any]) -> dict[str, Any]:
     inspect["Config"]["Env"] = sorted(inspect["Config"]["Env"] or [])
     inspect["HostConfig"].pop("ContainerIDFile", None)
     inspect["HostConfig"].pop("ConsoleSize", None)
+    # The client keeps binds in a map, so it gives them in any order.
+    inspect["HostConfig"]["Binds"] = sorted(inspect["HostConfig"]["Binds"] or [])
     for mount in inspect["Mounts"]:
         if mount["Type"] == "volume" and len(mount["Name"]) == 64:
             mount["Name"] = mount["Source"] = "anonymous"
