@@ -275,9 +275,9 @@ def _package_probes(deadline: float) -> List[ProbeSpec]:
 
 def _service_probes(deadline: float, more: Sequence[str]) -> List[ProbeSpec]:
     def units(emit: Emit) -> Reading:
-        if not os.path.isdir("/run/systemd/system"):
-            raise ProbeFailure(ABSENT, "the host was not started by systemd", "systemctl")
         reading = command_reading(_command.run_command(_services.show_command(more), deadline))
+        if reading.outcome == ERROR and not os.path.isdir("/run/systemd/system"):
+            raise ProbeFailure(ABSENT, "the host was not started by systemd", "systemctl")
         reading.value = _services.parse_show(reading.value) if reading.outcome == OK else None
         return reading
 

@@ -25,6 +25,9 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils import _command,
 OK, ABSENT, ERROR, TIMEOUT, DENIED, SKIPPED = "ok", "absent", "error", "timeout", "denied", "skipped"
 OUTCOMES = (OK, ABSENT, ERROR, TIMEOUT, DENIED, SKIPPED)
 
+# A source is there for people to read; the longest of our commands has half a kilobyte.
+SOURCE_WIDTH = 60
+
 _FINAL, _PARTIAL = b"f", b"p"
 
 
@@ -125,7 +128,9 @@ def file_probe(
 def command_reading(result: _command.CommandResult) -> Reading:
     """A command's result as a reading; its value is standard output as text."""
     raw = result.stdout if result.stdout or result.outcome == OK else result.stderr
-    return Reading(result.text, raw, result.outcome, result.message, " ".join(result.argv), result.cut_bytes)
+    words = " ".join(result.argv)
+    source = words if len(words) <= SOURCE_WIDTH else words[: SOURCE_WIDTH - 3] + "..."
+    return Reading(result.text, raw, result.outcome, result.message, source, result.cut_bytes)
 
 
 def command_probe(

@@ -327,6 +327,14 @@ def test_a_file_is_kept_up_to_its_limit_and_the_cut_is_told(tmp_path: Path) -> N
     assert (probe.value, probe.raw, probe.cut_bytes, probe.partial) == ("0123", b"0123", 6, True)
 
 
+def test_the_source_of_a_long_command_is_shortened() -> None:
+    probe = run_probes([command_probe("echo", ["echo", "x" * 200])])["echo"]
+    assert probe.value == "x" * 200 + "\n"
+    assert len(probe.source) == 60
+    assert probe.source.startswith("echo xxx")
+    assert probe.source.endswith("...")
+
+
 def test_t1_a_file_that_is_not_there_is_absent(tmp_path: Path) -> None:
     probe = run_probes([file_probe("log", str(tmp_path / "none"))])["log"]
     assert (probe.outcome, probe.value) == ("absent", None)
