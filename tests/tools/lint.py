@@ -10,7 +10,7 @@ from _step import Step
 HOST_CODE = ["plugins/module_utils", "plugins/modules"]
 OWN_REFERENCES = ["--validate-collection-refs", "self"]
 CHECKS = {
-    "ruff": ["ruff", "check", "."],
+    "ruff": ["ruff", "check", "--output-format", "concise", "."],
     "mypy": ["mypy", "-p", "ansible_collections.gpufleet.baseline.plugins"],
     # Syntax and library of the oldest Python of a host, also where no such Python is found to run the tests.
     "vermin": ["vermin", "--target=3.9-", "--no-tips", "--violations", *HOST_CODE],
