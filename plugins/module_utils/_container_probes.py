@@ -72,6 +72,10 @@ def one_container(
         with Engine(found.socket) as engine:
             return Reading(_second_look(engine, choice), source=found.socket)
 
+    def created_by(emit: Emit) -> Reading:
+        with Engine(found.socket) as engine:
+            return Reading(engine.created_by(choice.identifier), source=found.socket)
+
     specs = [
         ProbeSpec(
             prefix + ".inspect",
@@ -84,6 +88,8 @@ def one_container(
         ProbeSpec(prefix + ".devices", lambda emit: visible_devices(running_pid(inspect)), 10.0),
     ]
     specs += file_probes(prefix, member, engine_command(choice, found), start, tree)
+    if found.podman:
+        specs.append(ProbeSpec(prefix + ".created_by", created_by, deadline, _GROUP))
     if needs_archive(inspect):
         specs.append(
             ProbeSpec(

@@ -148,7 +148,7 @@ def describe(inspect: Mapping[str, Any], image: Mapping[str, Any], info: Mapping
         "state": {
             "status": state.get("Status"),
             "running": bool(state.get("Running")),
-            "exit_code": None if state.get("Running") else state.get("ExitCode"),
+            "exit_code": _exit_code(state),
             "killed_for_memory": bool(state.get("OOMKilled")),
             "error": state.get("Error") or "",
             "started": _time(state.get("StartedAt")),
@@ -171,6 +171,12 @@ def describe(inspect: Mapping[str, Any], image: Mapping[str, Any], info: Mapping
         "compose": compose_facts(config.get("Labels") or {}),
         "log": {"driver": (host.get("LogConfig") or {}).get("Type"), "path": inspect.get("LogPath") or ""},
     }
+
+
+def _exit_code(state: Mapping[str, Any]) -> Optional[int]:
+    """None for a container that runs or never did; one that could not be started has a code all the same."""
+    ended = _time(state.get("FinishedAt")) is not None or state.get("ExitCode")
+    return None if state.get("Running") or not ended else int(state.get("ExitCode") or 0)
 
 
 def _time(value: Optional[str]) -> Optional[str]:

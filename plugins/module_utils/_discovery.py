@@ -43,6 +43,7 @@ class Discovery:
     """What there is to look at, and in words what was wanted and is not there."""
 
     socket: str = ""
+    podman: bool = False
     info: Mapping[str, Any] = field(default_factory=dict)
     inspects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     containers: List[Choice] = field(default_factory=list)
@@ -65,8 +66,10 @@ def discovery(answers: Mapping[str, Probe], options: Mapping[str, Any]) -> Disco
     notes = ["container %s is not on this host" % name for name in missing]
     processes = _processes(lines, owners, chosen, engines, options, notes)
     notes += _nothing(answers, chosen, processes, wanted)
+    version = _value(answers, "docker.version") or {}
     return Discovery(
-        socket=str((_value(answers, "docker.version") or {}).get("socket") or ""),
+        socket=str(version.get("socket") or ""),
+        podman="Podman" in str((version.get("version") or {}).get("Components")),
         info=info,
         inspects=inspects,
         containers=chosen,

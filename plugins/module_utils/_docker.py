@@ -147,6 +147,14 @@ class Engine:
         """GET /images/ID/json."""
         return self._json("images/%s/json" % identifier)
 
+    def created_by(self, identifier: str) -> Any:
+        """The command that made a container, which only Podman keeps, in its own inspect."""
+        with self._errors("containers/%s/json of Podman's own" % identifier):
+            url = "%s/v4.0.0/libpod/containers/%s/json" % (self._client.base_url, identifier)
+            response = self._client.get(url, timeout=self._timeout)
+            response.raise_for_status()
+            return (response.json().get("Config") or {}).get("CreateCommand") or []
+
     def read_small_file(self, identifier: str, path: str, limit: int) -> bytes:
         """One regular file out of a container in any state, by GET /containers/ID/archive."""
         with self._errors("%s of container %s" % (path, identifier[:12])):

@@ -40,7 +40,7 @@ def _of_container(inspect: Mapping[str, Any]) -> Iterator[Event]:
     restarts = inspect.get("RestartCount") or 0
     count = ", restart %d by the Engine" % restarts if restarts else ""
     yield _time(state.get("StartedAt")), "container %s started%s" % (name, count), source
-    if not state.get("Running"):
+    if not state.get("Running") and _time(state.get("FinishedAt")):
         reason = ", killed for memory" if state.get("OOMKilled") else ""
         what = "container %s ended with exit code %s%s" % (name, state.get("ExitCode"), reason)
         yield _time(state.get("FinishedAt")), what, source

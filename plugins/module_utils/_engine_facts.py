@@ -38,7 +38,8 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._process_facts i
     loaded_libraries,
     process_facts,
 )
-from ansible_collections.gpufleet.baseline.plugins.module_utils._run_command import rebuild
+from ansible_collections.gpufleet.baseline.plugins.module_utils._run_command import RunCommand, rebuild
+from ansible_collections.gpufleet.baseline.plugins.module_utils._run_podman import podman_command
 
 SCHEMA = "gpufleet.baseline/engine/1"
 
@@ -118,7 +119,7 @@ def _container(choice: Choice, answers: Mapping[str, Probe], found: Discovery) -
     command = engine_command(choice, found)
     environment = environment_of((inspect.get("Config") or {}).get("Env"))
     pids = [process.line.pid for process in found.processes if process.container == choice.identifier]
-    run = rebuild(inspect, image, found.info)
+    run = run_command(choice, answers, found)
     value = describe(inspect, image, found.info)
     value.update(
         chosen_because=choice.why,
@@ -133,6 +134,19 @@ def _container(choice: Choice, answers: Mapping[str, Probe], found: Discovery) -
     )
     _add_mounts(value, lambda path: _container_mount(inspect, path, found.mountinfo))
     return value
+
+
+def run_command(choice: Choice, answers: Mapping[str, Probe], found: Discovery) -> RunCommand:
+    """The command that starts a container again."""
+    inspect = found.inspects[choice.identifier]
+    image = answers.get("container.%s.image" % choice.short)
+    image_inspect = (image.value if image is not None else None) or {}
+    if not found.podman:
+        return rebuild(inspect, image_inspect, found.info)
+    made = answers.get("container.%s.created_by" % choice.short)
+    return podman_command(
+        (made.value if made is not None else None) or [], inspect, image_inspect, found.info
+    )
 
 
 def _container_mount(inspect: Mapping[str, Any], path: str, mountinfo: str) -> Dict[str, Any]:
@@ -235,9 +249,8 @@ def derived_members(answers: Mapping[str, Probe], found: Discovery) -> Dict[str,
     members = {}
     for choice in found.containers:
         answer = answers.get("container.%s.inspect" % choice.short)
-        image = answers.get("container.%s.image" % choice.short)
         if answer is not None and answer.member:
-            run = rebuild(found.inspects[choice.identifier], (image and image.value) or {}, found.info)
+            run = run_command(choice, answers, found)
             directory = answer.member.rsplit("/", 1)[0]
             members[directory + "/docker-run.sh"] = run.text().encode()
             for name, content in run.files.items():

@@ -86,7 +86,7 @@ def rebuild(
         words.append("--entrypoint " + shlex.quote(entrypoint))
     words.append(shlex.quote(str(inspect.get("Image", ""))))
     if arguments:
-        words.append(" ".join(_argument_words(arguments, is_secret, secrets)))
+        words.append(" ".join(argument_words(arguments, is_secret, secrets)))
     notes = [*_image_notes(inspect, image), *options.notes]
     return RunCommand(words, sorted(set(secrets)), notes, hosted.files)
 
@@ -215,7 +215,8 @@ def _command(config: Mapping[str, Any], base: Mapping[str, Any]) -> Tuple[Any, L
     return entrypoint[0], entrypoint[1:] + arguments
 
 
-def _argument_words(arguments: Sequence[str], is_secret: IsSecret, secrets: List[str]) -> List[str]:
+def argument_words(arguments: Sequence[str], is_secret: IsSecret, secrets: List[str]) -> List[str]:
+    """Arguments ready for a shell; a secret among them is a variable, whose name is added to ``secrets``."""
     words: List[str] = []
     pending = ""
     for word in arguments:

@@ -215,6 +215,18 @@ def test_versions_through_the_engine_where_the_storage_tells_nothing(engine: Fak
     assert container["distributions"]["outcome"] == "absent"
 
 
+def test_podman_is_asked_for_the_command_that_made_a_container(engine: FakeEngine) -> None:
+    engine.answers["/version"] = {
+        **ANSWERS["/version"],
+        "Components": [{"Name": "Podman Engine", "Version": "5.4"}],
+    }
+    made = {"Config": {"CreateCommand": ["podman", "run", "-d", "vllm/vllm-openai:kimi-k3", "M"]}}
+    engine.answers[f"/v4.0.0/libpod/containers/{ID}/json"] = made
+    found, answers = collect({"docker_socket": engine.path})
+    (container,) = facts(answers, found)["containers"]
+    assert container["run_command"]["text"].endswith("podman \\\n  run -d vllm/vllm-openai:kimi-k3 M\n")
+
+
 @pytest.mark.parametrize(
     ("answer", "outcome", "words"),
     [
