@@ -21,8 +21,8 @@ options:
   smi_deadline:
     description:
       - Seconds that one call of C(nvidia-smi) may take.
-      - Generous, since a driver that is slow is not dead. After one call that does not answer, no other one is
-        made.
+      - Generous, since a driver that is slow is not dead. After one call that does not answer, no other one
+        is made.
     type: float
     default: 60
   nvml_deadline:

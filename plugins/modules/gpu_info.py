@@ -12,10 +12,10 @@ version_added: 0.1.0
 author:
   - the gpufleet.baseline authors (@gpufleet)
 description:
-  - Reads what a start of a model depends on, from the driver's library, C(nvidia-smi), C(/proc), C(/sys), the
-    kernel log, packages and services.
-  - Only looks. It loads no module, creates no device node and no CUDA context. Where C(nvidia-smi) itself would
-    do so it is not called.
+  - Reads what a start of a model depends on, from the driver's library, C(nvidia-smi), C(/proc), C(/sys),
+    the kernel log, packages and services.
+  - Only looks. It loads no module, creates no device node and no CUDA context. Where C(nvidia-smi) itself
+    would do so it is not called.
   - Every question has a deadline of its own. One that hangs costs that answer and no other.
   - Every fact stands with its outcome. What was not measured is never a number.
 extends_documentation_fragment:
@@ -90,12 +90,13 @@ gpu:
       description: Makers of the GPUs on the PCI bus, a fact.
       type: dict
     driver:
-      description: The driver as loaded, on disk and as new processes load it, whether the three agree, and more.
+      description:
+        - The driver as loaded, on disk and as new processes load it, whether the three agree, and more.
       type: dict
     gpus:
       description:
-        - One entry for each NVIDIA GPU that any source lists, with C(identity), C(state) and what changes by the
-          second, C(now), and the sources that list it or lack it.
+        - One entry for each NVIDIA GPU that any source lists, with C(identity), C(state) and what changes by
+          the second, C(now), and the sources that list it or lack it.
       type: list
       elements: dict
     counts:
