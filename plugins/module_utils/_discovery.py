@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._engine_argv imp
     find_engine,
     looks_like_engine,
 )
-from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import Probe
+from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import OK, Probe
 from ansible_collections.gpufleet.baseline.plugins.module_utils._process import (
     ProcessLine,
     ancestors,
@@ -63,7 +63,8 @@ def discovery(answers: Mapping[str, Probe], options: Mapping[str, Any]) -> Disco
     with_engine = {owners[pid] for pid in engines if owners.get(pid)}
     wanted = [str(name) for name in options.get("containers") or []]
     chosen, missing = choose(list(inspects.values()), wanted, info, with_engine)
-    notes = ["container %s is not on this host" % name for name in missing]
+    notes = _not_whole(answers, listed)
+    notes += ["container %s is not on this host" % name for name in missing]
     processes = _processes(lines, owners, chosen, engines, options, notes)
     notes += _nothing(answers, chosen, processes, wanted)
     version = _value(answers, "docker.version") or {}
@@ -77,6 +78,18 @@ def discovery(answers: Mapping[str, Probe], options: Mapping[str, Any]) -> Disco
         mountinfo=str(_value(answers, "engine.mounts") or ""),
         notes=notes,
     )
+
+
+def _not_whole(answers: Mapping[str, Probe], listed: Mapping[str, Any]) -> List[str]:
+    """In words, where the lists that everything follows from have gaps."""
+    notes = []
+    for name, what in (("docker.containers", "containers"), ("engine.processes", "processes")):
+        answer = answers.get(name)
+        if answer is not None and answer.outcome != OK and answer.value is not None:
+            notes.append("the list of %s is not whole: %s, %s" % (what, answer.outcome, answer.message))
+    for identifier, (outcome, message) in sorted((listed.get("failed") or {}).items()):
+        notes.append("container %s was not read: %s, %s" % (identifier[:12], outcome, message))
+    return notes
 
 
 def _value(answers: Mapping[str, Probe], name: str) -> Any:
@@ -160,7 +173,7 @@ def _nothing(
     if chosen or processes or wanted:
         return []
     listed = answers.get("docker.containers")
-    if listed is not None and listed.outcome == "ok":
+    if listed is not None and listed.outcome == OK:
         count = len((listed.value or {}).get("list") or [])
         return ["none of %d containers and no process looks like vLLM or asks for GPUs" % count]
     why = _why(listed)

@@ -133,3 +133,16 @@ def test_more_processes_than_are_read_is_said(monkeypatch: pytest.MonkeyPatch) -
     assert len(found.processes) == 2
     assert found.processes[0].leader
     assert found.notes == ["5 processes belong to engines, 2 of them are read"]
+
+
+def test_t1_a_list_with_gaps_is_not_called_whole() -> None:
+    listed = {"list": [], "inspects": {}, "failed": {ID: ["absent", "status 404"]}}
+    answers = {
+        "docker.containers": Probe("docker.containers", "timeout", listed, message="no answer within 30 s"),
+        "engine.processes": Probe("engine.processes", "timeout", PLAIN[:1], message="no answer within 20 s"),
+    }
+    assert discovery(answers, {}).notes[:3] == [
+        "the list of containers is not whole: timeout, no answer within 30 s",
+        "the list of processes is not whole: timeout, no answer within 20 s",
+        "container 0123456789ab was not read: absent, status 404",
+    ]

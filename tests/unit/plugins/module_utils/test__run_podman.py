@@ -61,8 +61,10 @@ def test_the_command_that_made_it(inspect: dict[str, Any]) -> None:
     assert run.secrets == ["API_KEY", "API_TOKEN", "HF_TOKEN"]
     assert run.text().splitlines()[-2:] == [
         "podman \\",
-        "  --runtime runc run -d --name x -e HF_TOKEN '--env=B=1 2' --env=API_TOKEN i M --api-key "
-        '"$API_KEY"',
+        (
+            "  --runtime runc run -d --name x -e HF_TOKEN '--env=B=1 2' --env=API_TOKEN i M --api-key "
+            '"$API_KEY"'
+        ),
     ]
     assert inspect["Image"] in run.notes[0]
 
