@@ -39,7 +39,9 @@ SHM_LEAST = 1024 * MIB
 NVIDIA_MAJOR = 195
 NOTHING = ("none", "void", "")
 FILTERS = ("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
-RECREATE = "recreate the container; prefer CDI, or name the device files, so that a reload of systemd cannot take them"
+RECREATE = (
+    "recreate the container, with CDI or named device files, which a reload of systemd does not take away"
+)
 
 
 def container_devices(case: Case, host: HostFacts) -> Answer:
@@ -75,7 +77,8 @@ def _devices(engine: Engine, on_host: set[str]) -> Answer:
     hidden = [name for name in FILTERS if engine.environment.get(name, "all") in NOTHING]
     if not inside and on_host:
         if hidden:
-            reason = f"{hidden[0]}={engine.environment[hidden[0]] or '(empty)'} hides the GPUs: the host has {len(on_host)}"
+            value = engine.environment[hidden[0]] or "(empty)"
+            reason = f"{hidden[0]}={value} hides the GPUs: the host has {len(on_host)}"
             return failed("0 GPUs", reason, f"unset {hidden[0]}, or name the GPUs", fact)
         if asked is None:
             reason = f"the container did not ask for GPUs; the host has {len(on_host)}"
@@ -130,7 +133,7 @@ def visibility(case: Case, host: HostFacts) -> Answer:
             elif (
                 engine.environment.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID" and name == "CUDA_VISIBLE_DEVICES"
             ):
-                reason = "CUDA counts GPUs in another order than nvidia-smi unless CUDA_DEVICE_ORDER=PCI_BUS_ID is set"
+                reason = "CUDA counts in another order than nvidia-smi unless CUDA_DEVICE_ORDER=PCI_BUS_ID"
                 answers.append((engine, warned(f"{name}={value}", reason, "name the GPUs by UUID")))
     return over_engines(answers, passed("not filtered")).want(wanted)
 
@@ -233,7 +236,7 @@ def network_mode(case: Case, host: HostFacts) -> Answer:
     for engine in containers(host):
         mode = str(engine.limits.get("network") or "")
         if mode != "host":
-            reason = "ranks on other hosts reach only published ports; interface names and ephemeral ports are others inside"
+            reason = "ranks on other hosts reach published ports only, and interfaces have other names inside"
             answers.append((engine, warned(mode or "not told", reason, "use --network host")))
     return over_engines(answers, passed("host")).want("the host's network")
 

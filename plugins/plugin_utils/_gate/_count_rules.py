@@ -111,7 +111,7 @@ def _choose_other(name: object) -> str:
 
 
 def seen_gpus(case: Case) -> dict[str, tuple[str, float | None]]:
-    """Every GPU of the group that answers, once, by UUID: the first host that has it, and its memory in GB."""
+    """Every GPU of the group that answers, once, by UUID: its first host, and its memory in GB."""
     found: dict[str, tuple[str, float | None]] = {}
     for host in case.measured:
         for gpu in host.gpu_list:
@@ -122,7 +122,7 @@ def seen_gpus(case: Case) -> dict[str, tuple[str, float | None]]:
 
 
 def _uncounted(case: Case) -> tuple[str, ...]:
-    """Hosts whose GPUs are not known. One GPU that does not answer beside others is lost, and that is known."""
+    """Hosts whose GPUs are not known. One that is silent beside others is lost, and that is known."""
     hosts = [
         host.name
         for host in case.measured
@@ -186,8 +186,8 @@ def gpu_memory(case: Case) -> Answer:
         return Answer("undecided", found, reason, "measure these hosts too", target, hosts=uncounted)
     if least is not None and known >= least:
         reason = (
-            f"{known:.0f} GB are less than the recipe's {wanted:g} GB, which is an estimate; the checkpoint itself "
-            f"has about {least:g} GB, so that little is left for the cache"
+            f"{known:.0f} GB are less than the recipe's {wanted:g} GB, which is an estimate; the checkpoint "
+            f"itself has about {least:g} GB, so that little is left for the cache"
         )
         return warned(found, reason, "add hosts, or expect a small context").want(target)
     reason = f"the model needs {wanted:g} GB of GPU memory, the launch group has {known:.0f} GB"
@@ -235,7 +235,9 @@ def gpu_lost(_case: Case, host: HostFacts) -> Answer:
     if lost:
         names = ", ".join(gpu.address for gpu in lost)
         reason = f"{names} is on the bus or was, but not seen by {', '.join(lost[0].missing_from)}"
-        remedy = "look for Xid lines of this address in the kernel log; drain the host, reboot, replace if it repeats"
+        remedy = (
+            "see the kernel log for Xid lines of this address; drain the host, reboot, replace if it repeats"
+        )
         return failed(found, reason, remedy).want(wanted)
     answered = [
         fact for name, fact in host.counts.items() if name in ("nvml", "nvidia_smi_query") and fact.ok

@@ -9,7 +9,7 @@ Pure. The only file of the gate that knows the layout of ``gpufleet.baseline/gpu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
@@ -98,6 +98,7 @@ def host_facts(name: str, document: Any, run: str, time: str, where: str = "") -
         facts={key: at(found, *path) for key, path in _HOST_FACTS.items()},
         engines_read=engines_read,
         engines=engines,
+        timeline=bool(_mapping(_mapping(found.get("host")).get("changes")).get("events")),
         problems=tuple(str(text) for text in gpu.get("problems") or ()),
     )
 
@@ -137,13 +138,30 @@ def _gpus(document: Mapping[str, Any]) -> Measured:
     return Measured(None, worst.outcome, worst.source, worst.message or "no list of GPUs was read")
 
 
+class _Facts(Mapping[str, Measured]):
+    """Facts that are read when a rule asks for them: most of a document's are for people."""
+
+    def __init__(self, parts: Mapping[str, Any]) -> None:
+        self._parts = parts
+        self._read: dict[str, Measured] = {}
+
+    def __getitem__(self, name: str) -> Measured:
+        if name not in self._read:
+            self._read[name] = _measured(self._parts[name])
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+
 def _gpu(row: Mapping[str, Any]) -> Gpu:
-    facts = {
-        name: _measured(value) for section in _SECTIONS for name, value in _mapping(row.get(section)).items()
-    }
-    facts["index"] = _measured(row.get("index"))
-    facts["processes"] = _measured(row.get("processes"))
-    return Gpu(str(row.get("pci_address", "")), facts, tuple(row.get("missing_from") or ()))
+    parts = {name: row.get(name) for name in ("index", "processes")}
+    for section in _SECTIONS:
+        parts.update(_mapping(row.get(section)))
+    return Gpu(str(row.get("pci_address", "")), _Facts(parts), tuple(row.get("missing_from") or ()))
 
 
 def _engines(document: Any) -> tuple[Measured, tuple[Engine, ...]]:

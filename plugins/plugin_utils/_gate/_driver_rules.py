@@ -29,8 +29,8 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._rule impo
 )
 
 UPGRADE = (
-    "upgrade the driver of the host to the branch {branch} or newer and reboot, or build vLLM yourself for the CUDA "
-    "of this driver (that is not the official image and is marked as such)"
+    "upgrade the driver of the host to the branch {branch} or newer and reboot, or build vLLM yourself for "
+    "the CUDA of this driver (that is not the official image and is marked as such)"
 )
 FINISH_AND_REBOOT = "finish the upgrade of all driver packages, then reboot the host"
 
@@ -141,7 +141,7 @@ def driver_cuda(case: Case, host: HostFacts) -> Answer:
 
 
 def compare_cuda(ceiling: str, needed: str, whose: str, *facts: Measured) -> Answer:
-    """A driver's CUDA against one that is needed: older major fails, older minor of one major is a warning."""
+    """A driver's CUDA against one that is needed: an older major fails, an older minor is a warning."""
     have, need = as_version(ceiling), as_version(needed)
     if not have or not need:
         return undecided(
@@ -152,8 +152,8 @@ def compare_cuda(ceiling: str, needed: str, whose: str, *facts: Measured) -> Ans
     found = f"driver offers CUDA {ceiling}, {whose} has {needed}"
     if have[0] == need[0]:
         reason = (
-            f"{whose} has CUDA {needed}, newer than the {ceiling} of the driver: compiled kernels run, code that is "
-            "compiled at run time (PTX) may not"
+            f"{whose} has CUDA {needed}, newer than the {ceiling} of the driver: compiled kernels run, code "
+            "that is compiled at run time (PTX) may not"
         )
         remedy = f"use a driver that offers CUDA {needed}, or an image with CUDA {ceiling}"
         return warned(found, reason, remedy, *facts)

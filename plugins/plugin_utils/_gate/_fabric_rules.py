@@ -77,7 +77,9 @@ def _judge_state(gpu: Gpu, rack: bool) -> Answer | None:
         return unmeasured("the state of the fabric", state)
     words = str(state.value).lower()
     if words != "completed":
-        reason = f"the GPU has not joined the NVLink fabric ({words}); CUDA then fails with error 802 or NCCL hangs"
+        reason = (
+            f"the GPU has not joined the NVLink fabric ({words}): CUDA error 802 or a hanging NCCL follows"
+        )
         return failed(words, reason, RESTART_FABRIC, state)
     if not status.ok:
         return unmeasured("the status of the fabric", status)
@@ -127,7 +129,7 @@ def fabric_domain(case: Case) -> Answer:
             return Answer(answer.verdict, answer.found, reason, RESTART_FABRIC, wanted, hosts=(host.name,))
         else:
             values[host.name] = next(iter(known))
-    remedy = "use trays of one NVLink domain, or repair the partition; without it NCCL cannot use NVLink between them"
+    remedy = "use trays of one NVLink domain, or repair the partition; else NCCL has no NVLink between them"
     return equal_over(case, "the NVLink domain", values, unread, remedy).want(wanted)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._measured import Measured
@@ -31,14 +32,17 @@ class Gpu:
 
     def fact(self, name: str) -> Measured:
         """A fact by name."""
-        return self.facts.get(name, NOT_TOLD)
+        try:
+            return self.facts[name]
+        except KeyError:
+            return NOT_TOLD
 
     def value(self, name: str) -> Any:
         """A fact's value where it was measured; None otherwise."""
         fact = self.fact(name)
         return fact.value if fact.ok else None
 
-    @property
+    @cached_property
     def answered(self) -> bool:
         """Whether the driver's tools read anything of it; the loaded module alone tells of lost GPUs too."""
         return any(
@@ -90,6 +94,8 @@ class HostFacts:
     engines_read: Measured = NOT_TOLD
     engines: tuple[Engine, ...] = ()
     problems: tuple[str, ...] = ()
+    # Whether earlier changes of the host are known in their order.
+    timeline: bool = False
 
     def fact(self, name: str) -> Measured:
         """A fact by name."""

@@ -109,8 +109,8 @@ def gpu_remap(_case: Case, host: HostFacts) -> Answer:
 
 def gpu_recovery(_case: Case, host: HostFacts) -> Answer:
     """The driver advises nothing for any GPU."""
-    told = [gpu for gpu in host.gpu_list if gpu.fact("recovery_action").outcome != ABSENT]
-    if host.gpu_list and not told:
+    answered = [gpu for gpu in host.gpu_list if gpu.answered]
+    if answered and all(gpu.fact("recovery_action").outcome == ABSENT for gpu in answered):
         return not_applicable("this driver or GPU does not tell a recovery action")
 
     def judge(gpu: Gpu) -> Answer | None:

@@ -74,7 +74,7 @@ def _nobody_else(host: HostFacts, own: list[Mapping[str, Any]]) -> Answer | None
             continue
         if used > max(IDLE_BYTES, 0 if gpu.value("memory_reserved") is not None else total * IDLE_SHARE):
             found = f"{used // MIB} MiB in use on {gpu.address}, held by no visible process"
-            reason = "GPU memory is in use and no process on the host accounts for it (another container or a husk)"
+            reason = "GPU memory is in use, and no process on the host accounts for it"
             return failed(found, reason, "find the holder as root on the host itself; a reboot frees it")
     fact = host.fact("holders")
     if not fact.ok and not all(gpu.fact("processes").ok for gpu in host.gpu_list if gpu.answered):
@@ -103,7 +103,7 @@ def _sort(
 
 
 def _stale(holder: Mapping[str, Any]) -> list[str]:
-    """What speaks for a left-over. Which containers run is known of the engines only: others are not judged by it."""
+    """What speaks for a left-over. Which containers run is known of the engines' only."""
     reasons = stale_reasons(holder, None)
     if str(holder.get("command") or "").startswith("VLLM::"):
         reasons.insert(0, "it is a worker of a vLLM that is gone")

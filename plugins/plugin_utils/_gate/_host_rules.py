@@ -37,17 +37,20 @@ def clock(case: Case, host: HostFacts) -> Answer:
     fact = host.fact("clock")
     if not fact.ok:
         return unmeasured("the host's clock", fact).want(wanted)
-    heard = case.options.heard_at.get(host.name)
+    heard = case.options.heard_between.get(host.name)
     if heard is None:
         return not_applicable("recorded facts: there is no clock to compare with")
-    # The answer took its way: only a host that is ahead, or behind by more than the way, is off for certain.
-    ahead = float(fact.value["now"]) - heard
-    if ahead > case.options.clock_skew_seconds:
-        reason = f"the host's clock is {ahead:.1f} s ahead of the controller's"
-        return warned(f"{ahead:+.1f} s", reason, "let chrony or another service keep the time", fact).want(
+    asked, answered = heard
+    now = float(fact.value["now"])
+    # The clock was read some time between question and answer: only what lies outside of that is certain.
+    off = now - answered if now > answered else now - asked if now < asked else 0.0
+    if abs(off) > case.options.clock_skew_seconds:
+        side = "ahead of" if off > 0 else "behind"
+        reason = f"the host's clock is {abs(off):.1f} s {side} the controller's"
+        return warned(f"{off:+.1f} s", reason, "let chrony or another service keep the time", fact).want(
             wanted
         )
-    return passed("not ahead of the controller's", fact).want(wanted)
+    return passed("agrees with the controller's", fact).want(wanted)
 
 
 def clocks_together(case: Case) -> Answer:

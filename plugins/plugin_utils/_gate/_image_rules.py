@@ -45,7 +45,7 @@ def without_engine(case: Case, host: HostFacts) -> Answer | None:
         return unmeasured("the engines of the host", host.engines_read)
     if host.engines:
         return None
-    if any(other.engines for other in case.measured):
+    if case.has_engine:
         fact = Measured(None, ABSENT, host.engines_read.source, "no engine on this host, others have one")
         return unmeasured(
             "the engine", fact, "create the engine on this host too, or take it out of the group"
@@ -108,7 +108,7 @@ def image_pinned(case: Case, host: HostFacts) -> Answer:
         if "@sha256:" in name or name.startswith("sha256:"):
             continue
         if not engine.image.get("digests"):
-            reason = "the image has no digest (built here or loaded from a file): equal tags may be different builds"
+            reason = "the image has no digest (built here or loaded): equal tags may be different builds"
             answers.append((engine, warned(f"{name}, no digest", reason, "pull the image by its digest")))
         else:
             reason = "the container was started from a tag, which can move to another build"

@@ -133,7 +133,7 @@ class Result:
         return self.verdict in (PASS, WARN)
 
     def host_verdicts(self) -> dict[str, str]:
-        """The worst verdict that concerns each host: its own findings, and those of the group that name it."""
+        """The worst verdict for each host: of its own findings, and of those of the group that name it."""
         found = {host.name: PASS for host in self.case.hosts}
         for finding in self.findings:
             for host in finding.hosts:

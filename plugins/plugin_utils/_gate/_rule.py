@@ -12,6 +12,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._measured import Measured
 from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import DENIED
@@ -51,8 +52,8 @@ class Options:
     ports: tuple[int, ...] = ()
     clock_skew_seconds: float = 1.0
     stale_after_days: int = 14
-    # Time on the controller when the facts of a host came in, by host; empty for recorded facts.
-    heard_at: Mapping[str, float] = field(default_factory=dict)
+    # The controller's times between which a host's clock was read, by host; none for recorded facts.
+    heard_between: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -71,15 +72,20 @@ class Case:
         """The kind of host that the boundary asks for; None when the collection does not know it."""
         return HARDWARE.get(str(self.boundary.value("gpu_model") or ""))
 
-    @property
+    @cached_property
     def measured(self) -> tuple[HostFacts, ...]:
         """The hosts of which there are facts of this run."""
         return tuple(host for host in self.hosts if not host.reason)
 
-    @property
+    @cached_property
     def missing(self) -> tuple[HostFacts, ...]:
         """The others."""
         return tuple(host for host in self.hosts if host.reason)
+
+    @cached_property
+    def has_engine(self) -> bool:
+        """Whether any host has an engine."""
+        return any(host.engines for host in self.measured)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._measured import Measured
@@ -82,7 +83,7 @@ def _whole(model: Measured) -> Answer:
 def weights_equal(case: Case) -> Answer:
     """All hosts have the same model."""
     wanted = "the same files on all hosts"
-    values: dict[str, str] = {}
+    read: dict[str, list[Mapping[str, Any]]] = {}
     unread: dict[str, Measured] = {}
     for host in case.measured:
         none = without_engine(case, host)
@@ -96,26 +97,40 @@ def weights_equal(case: Case) -> Answer:
         if bad or not models:
             unread[host.name] = bad[0] if bad else Measured(message="the command names no model")
         else:
-            values[host.name] = " | ".join(dict.fromkeys(identity(model.value) for model in models))
+            read[host.name] = [model.value for model in models]
+    values = identities(read)
     return equal_over(case, "the model", values, unread, "copy the model from one host to the others").want(
         wanted
     )
 
 
-def identity(value: dict[str, Any]) -> str:
-    """A short name for a model's files: equal names mean equal files as far as that is known without
+def identities(models: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, str]:
+    """A short name for each host's models: equal names are equal files, as far as that is known without
     reading them.
     """
-    # Where a blob's id is known on one host only (cache against plain directory), size and name are what is common.
-    shards = {name: entry.get("bytes") for name, entry in (value.get("shards") or {}).items()}
-    files = {name: entry.get("sha256") for name, entry in (value.get("files") or {}).items()}
-    blobs = sorted(
-        str(entry.get("blob")) for entry in (value.get("shards") or {}).values() if entry.get("blob")
-    )
-    text = json.dumps([shards, files, blobs if len(blobs) == len(shards) else []], sort_keys=True)
-    digest = hashlib.sha256(text.encode()).hexdigest()[:10]
-    revision = str(value.get("revision") or "")[:8]
-    return f"{len(shards)} files {digest}{f' revision {revision}' if revision else ''}"
+    every = [model for found in models.values() for model in found]
+    # A plain directory has no blob ids and no revision: these count where all hosts have them.
+    blobs = all(entry.get("blob") for model in every for entry in _shards(model).values())
+    revision = all(model.get("revision") for model in every)
+    return {
+        host: " | ".join(dict.fromkeys(_identity(model, blobs, revision) for model in found))
+        for host, found in models.items()
+    }
+
+
+def _shards(model: Mapping[str, Any]) -> Mapping[str, Any]:
+    return model.get("shards") or {}
+
+
+def _identity(model: Mapping[str, Any], blobs: bool, revision: bool) -> str:
+    shards = {
+        name: [entry.get("bytes"), entry.get("blob") if blobs else None]
+        for name, entry in _shards(model).items()
+    }
+    files = {name: entry.get("sha256") for name, entry in (model.get("files") or {}).items()}
+    digest = hashlib.sha256(json.dumps([shards, files], sort_keys=True).encode()).hexdigest()[:10]
+    told = f" revision {str(model['revision'])[:8]}" if revision else ""
+    return f"{len(shards)} files {digest}{told}"
 
 
 RULES = (
