@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 from functools import partial
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._container_files import (
     FileTree,
@@ -31,6 +31,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._engine_argv imp
 from ansible_collections.gpufleet.baseline.plugins.module_utils._parallel import environment_of
 from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import (
     ABSENT,
+    SKIPPED,
     Emit,
     ProbeFailure,
     ProbeSpec,
@@ -64,18 +65,6 @@ def one_container(
     def tree() -> FileTree:
         return tree_of(inspect, str(found.info.get("DockerRootDir") or ""))
 
-    def image(emit: Emit) -> Reading:
-        with Engine(found.socket) as engine:
-            return _document(engine.image(str(inspect.get("Image", ""))), found.socket)
-
-    def again(emit: Emit) -> Reading:
-        with Engine(found.socket) as engine:
-            return Reading(_second_look(engine, choice), source=found.socket)
-
-    def created_by(emit: Emit) -> Reading:
-        with Engine(found.socket) as engine:
-            return Reading(engine.created_by(choice.identifier), source=found.socket)
-
     specs = [
         ProbeSpec(
             prefix + ".inspect",
@@ -83,23 +72,39 @@ def one_container(
             10.0,
             member=member + "/inspect.json",
         ),
-        ProbeSpec(prefix + ".image", image, deadline, _GROUP, member + "/image.json"),
-        ProbeSpec(prefix + ".again", again, deadline, _GROUP),
         ProbeSpec(prefix + ".devices", lambda emit: visible_devices(running_pid(inspect)), 10.0),
     ]
+    specs += _asked_of_engine(choice, found, float(options.get("docker_deadline") or 30.0), member)
     specs += file_probes(prefix, member, engine_command(choice, found), start, tree)
-    if found.podman:
-        specs.append(ProbeSpec(prefix + ".created_by", created_by, deadline, _GROUP))
-    if needs_archive(inspect):
-        specs.append(
-            ProbeSpec(
-                prefix + ".version_files",
-                lambda emit: _version_files(found.socket, inspect),
-                deadline,
-                _GROUP,
-            )
-        )
     return specs + _compose_probes(prefix, inspect, found, member)
+
+
+def _asked_of_engine(choice: Choice, found: Discovery, deadline: float, member: str) -> List[ProbeSpec]:
+    """The questions that only the Engine can answer; one that was silent before is not asked."""
+    inspect = found.inspects[choice.identifier]
+    prefix = "container." + choice.short
+    image_id = str(inspect.get("Image", ""))
+
+    def ask(name: str, question: Callable[[Engine], Reading], kept: str = "") -> ProbeSpec:
+        def run(emit: Emit) -> Reading:
+            if found.silent:
+                message = "not asked: %s did not answer within its deadline" % found.silent
+                raise ProbeFailure(SKIPPED, message)
+            with Engine(found.socket) as engine:
+                return question(engine)
+
+        return ProbeSpec("%s.%s" % (prefix, name), run, deadline, _GROUP, kept)
+
+    specs = [
+        ask("image", lambda engine: _document(engine.image(image_id), found.socket), member + "/image.json"),
+        ask("again", lambda engine: Reading(_second_look(engine, choice), source=found.socket)),
+    ]
+    if found.podman:
+        made = ask("created_by", lambda engine: Reading(engine.created_by(choice.identifier)))
+        specs.append(made)
+    if needs_archive(inspect):
+        specs.append(ask("version_files", lambda engine: _version_files(engine, inspect)))
+    return specs
 
 
 def _document(value: Any, source: str) -> Reading:
@@ -158,24 +163,23 @@ def needs_archive(inspect: Mapping[str, Any]) -> bool:
     return os.geteuid() != 0 or (not told_layers(inspect) and not running_pid(inspect))
 
 
-def _version_files(socket: str, inspect: Mapping[str, Any]) -> Reading:
+def _version_files(engine: Engine, inspect: Mapping[str, Any]) -> Reading:
     """The two version files through the Engine's archive, one small file each; never a directory."""
     environment = environment_of((inspect.get("Config") or {}).get("Env"))
     values: Dict[str, Any] = {}
-    with Engine(socket) as engine:
-        for key, path in version_paths(environment, command_of(inspect)):
-            if key in values:
-                continue
-            try:
-                content = engine.read_small_file(str(inspect["Id"]), path, _SMALL_FILE_LIMIT)
-            except ProbeFailure as failure:
-                if failure.reading.outcome != ABSENT:
-                    raise
-                continue
-            values[key] = {"path": path, "content": content.decode("utf-8", "replace")}
+    for key, path in version_paths(environment, command_of(inspect)):
+        if key in values:
+            continue
+        try:
+            content = engine.read_small_file(str(inspect["Id"]), path, _SMALL_FILE_LIMIT)
+        except ProbeFailure as failure:
+            if failure.reading.outcome != ABSENT:
+                raise
+            continue
+        values[key] = {"path": path, "content": content.decode("utf-8", "replace")}
     if not values:
         raise ProbeFailure(ABSENT, "no version file where a start would look")
-    return Reading(values, source=socket)
+    return Reading(values, source=engine.socket)
 
 
 def _second_look(engine: Engine, choice: Choice) -> Dict[str, Any]:

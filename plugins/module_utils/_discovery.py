@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._engine_argv imp
     find_engine,
     looks_like_engine,
 )
-from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import OK, Probe
+from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import OK, TIMEOUT, Probe
 from ansible_collections.gpufleet.baseline.plugins.module_utils._process import (
     ProcessLine,
     ancestors,
@@ -44,6 +44,7 @@ class Discovery:
 
     socket: str = ""
     podman: bool = False
+    silent: str = ""  # the first question that the Engine left unanswered
     info: Mapping[str, Any] = field(default_factory=dict)
     inspects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     containers: List[Choice] = field(default_factory=list)
@@ -71,6 +72,7 @@ def discovery(answers: Mapping[str, Probe], options: Mapping[str, Any]) -> Disco
     return Discovery(
         socket=str(version.get("socket") or ""),
         podman="Podman" in str((version.get("version") or {}).get("Components")),
+        silent=next((name for name, answer in answers.items() if _is_silence(name, answer)), ""),
         info=info,
         inspects=inspects,
         containers=chosen,
@@ -78,6 +80,10 @@ def discovery(answers: Mapping[str, Probe], options: Mapping[str, Any]) -> Disco
         mountinfo=str(_value(answers, "engine.mounts") or ""),
         notes=notes,
     )
+
+
+def _is_silence(name: str, answer: Probe) -> bool:
+    return name.startswith("docker.") and answer.outcome == TIMEOUT
 
 
 def _not_whole(answers: Mapping[str, Probe], listed: Mapping[str, Any]) -> List[str]:

@@ -36,7 +36,7 @@ def wanted_models(command: EngineCommand) -> List[Tuple[str, str]]:
     """The models and files that a command line names, as (role, name); each is looked up by itself."""
     wanted = [("model", command.model)]
     for option in ("config", "tokenizer", "hf-config-path", "chat-template", "speculative-config.model"):
-        wanted.append((option.split(".")[0].replace("-", "_"), command.options.get(option) or ""))
+        wanted.append((option.partition(".")[0].replace("-", "_"), command.options.get(option) or ""))
     speculative = command.options.get("speculative-config")
     if speculative:
         try:

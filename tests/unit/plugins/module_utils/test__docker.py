@@ -158,6 +158,17 @@ def test_t4_a_hung_socket_costs_one_deadline_and_nothing_else(engine: FakeEngine
     assert document["containers"] == []
 
 
+def test_t4_an_engine_that_falls_silent_is_not_asked_in_the_second_round(engine: FakeEngine) -> None:
+    engine.answers["/v1.51/images/json"] = "hang"
+    found, answers = collect({"docker_socket": engine.path, "docker_deadline": 1})
+    assert answers["docker.images"].outcome == "timeout"
+    again = answers[f"container.{ID[:12]}.again"]
+    assert again.outcome == "skipped"
+    assert "docker.images did not answer" in again.message
+    (container,) = facts(answers, found)["containers"]
+    assert container["restart_count"] == 3
+
+
 def test_t11_a_container_whose_inspect_hangs_does_not_hide_the_others(engine: FakeEngine) -> None:
     other = "f" * 64
     engine.answers["/v1.51/containers/json"] = [{"Id": other}, {"Id": ID}]
