@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils import (
     _before_after,
     _changes,
     _engine_secrets,
+    _gpu_secrets,
     _questions,
     _seal,
 )
@@ -35,7 +36,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._freeze_collect 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._freeze_logs import Logs
 from ansible_collections.gpufleet.baseline.plugins.module_utils._freeze_members import Members
 from ansible_collections.gpufleet.baseline.plugins.module_utils._gpu_facts import facts as gpu_facts
-from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import OK, Probe
+from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import Probe
 from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._redactor import Redactor
 from ansible_collections.gpufleet.baseline.plugins.module_utils._staging import ARCHIVE_NAME, Staging
 from ansible_collections.gpufleet.baseline.plugins.module_utils._times import from_iso
@@ -104,6 +105,7 @@ def _learn(redactor: Redactor, collected: Collected, documents: Mapping[str, Any
         redactor.learn_argv([str(inspect.get("Path") or ""), *[str(word) for word in inspect.get("Args") or []]])
     for process in collected.found.processes:
         redactor.learn_argv(process.line.argv)
+    _gpu_secrets.learn(redactor, documents)
     _engine_secrets.learn(redactor, documents["engine"], options.get("secret_names") or [])
     redactor.learn_value(documents)
     for probe in collected.answers.values():

@@ -65,6 +65,11 @@ options:
       - Seconds that one call of C(nvidia-smi) may take. Slow is not dead, hence the patience.
     type: float
     default: 60.0
+  nvml_deadline:
+    description:
+      - Seconds that asking NVML may take, all GPUs together.
+    type: float
+    default: 60.0
   extra_files:
     description:
       - Further files on the host to put into the record, redacted like everything else. Shell patterns are allowed.
@@ -213,6 +218,7 @@ def argument_spec() -> dict:
         "docker_socket": {"type": "str", "default": ""},
         "log_limit_mib": {"type": "int", "default": 2048},
         "smi_deadline": {"type": "float", "default": 60.0},
+        "nvml_deadline": {"type": "float", "default": 60.0},
         "extra_files": {"type": "list", "elements": "str", "default": []},
         "secret_names": {"type": "list", "elements": "str", "default": [], "no_log": False},
         "request": {"type": "str", "default": ""},

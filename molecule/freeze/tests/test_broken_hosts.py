@@ -1,0 +1,213 @@
+# Copyright (c) 2026, the gpufleet.baseline authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hosts that are broken, and a controller that is killed: each costs its own piece and no other."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from ansible_collections.gpufleet.baseline.tests.lab import Lab, Node
+from ansible_collections.gpufleet.baseline.tests.lab.controller import Controller
+from ansible_collections.gpufleet.baseline.tests.lab.machine import wait_for
+from conftest import Frozen, command, docker_diff, variables
+
+Freeze = Callable[..., Frozen]
+
+# nvidia-smi that ignores SIGTERM and keeps the pipe open through a child, after having printed something.
+HUNG_SMI = """#!/bin/sh
+trap '' TERM
+echo 'half an answer'
+sleep 1000 &
+sleep 1000
+"""
+# What a login and the system's own bookkeeping may leave: last logins, the message of the day.
+BOOKKEEPING = {"/var/log/wtmp", "/var/log/lastlog", "/var/log/btmp", "/run/motd.dynamic", "/run/utmp"}
+PARENTS = {"/run", "/var", "/var/log"}
+
+
+def left_on(node: Node) -> list[str]:
+    places = "/tmp /var/tmp /dev/shm /root /home/ops /root/.ansible"
+    return node.sh(f"find {places} -name '*gpufleet*' -o -name 'ansible-tmp*' -o -name '.ansible'", check=False).out.split()
+
+
+def test_two_healthy_hosts_and_nothing_left_on_them(nodes: list[Node], freeze: Freeze) -> None:
+    """T8, T15, T17: all of it works on a host that has Python only, and docker diff shows bookkeeping at most."""
+    before = [docker_diff(node) for node in nodes]
+    for login in ([], ["-u", "ops", "-b", *variables(ansible_user="ops")]):
+        result = freeze(*login)
+        assert result.code == 0, result.output
+        for node, known in zip(nodes, before, strict=True):
+            new = {line.split(" ", 1)[1] for line in docker_diff(node) - known}
+            assert new - BOOKKEEPING - PARENTS == set()
+            assert left_on(node) == []
+        assert all(len(line) <= 100 for line in result.screen if not line.startswith(("Run", "Summary", "Next", "Verify")))
+        assert len(result.screen) <= 25
+        record = result.record("n2")
+        assert "4 x NVIDIA GB300" in record.facts["gpu"]["summary"]
+        assert record.json("before-after.json")["differences"]["containers"] == {"added": [], "changed": [], "removed": []}
+    checked = subprocess.run(["sha256sum", "-c", "--quiet", "SHA256SUMS"], cwd=result.run, check=False)
+    assert checked.returncode == 0
+
+
+def test_without_root_what_only_root_may_read_is_denied(node: Node, freeze: Freeze) -> None:
+    result = freeze("-l", "n1", *variables(ansible_user="ops"))
+    assert result.code == 0, result.output
+    record = result.record()
+    assert record.outcome("kernel.dmesg") == "denied"
+    assert "4 x NVIDIA GB300" in record.facts["gpu"]["summary"]
+    assert left_on(node) == []
+
+
+def test_t7_an_unreachable_host_makes_the_run_partial(lab: Lab, nodes: list[Node], freeze: Freeze) -> None:
+    nodes[1].cut()
+    try:
+        result = freeze()
+    finally:
+        nodes[1].heal()
+    assert result.code != 0
+    assert result.document["state"] == "partial"
+    assert result.document["hosts"]["n1"]["state"] == "frozen"
+    assert result.document["hosts"]["n2"]["state"] == "unreachable"
+    assert result.document["hosts"]["n2"]["reason"]
+    assert "1 of 2 hosts frozen (partial)" in result.output
+    assert not (result.run / "hosts" / "n2.tar.gz").exists()
+
+
+def test_t2_t3_t4_a_hung_nvidia_smi_costs_its_deadline_once(node: Node, freeze: Freeze) -> None:
+    node.put("/usr/local/bin/nvidia-smi", HUNG_SMI, mode=0o755)
+    try:
+        result = freeze("-l", "n1", *variables(freeze_smi_deadline=3))
+        assert node.run(["pgrep", "-f", "sleep 1000"], check=False).out == ""
+    finally:
+        node.run(["rm", "/usr/local/bin/nvidia-smi"])
+    assert result.code == 0, result.output
+    record = result.record()
+    outcomes = [record.outcome(name) for name in record.manifest["probes"] if name.startswith("gpu.smi.")]
+    assert outcomes.count("timeout") == 1
+    assert set(outcomes) == {"timeout", "skipped"}
+    assert any(b"half an answer" in content for name, content in record.files.items() if name.startswith("gpu/nvidia-smi"))
+    # The rest was asked all the same, and no number of GPUs was made up.
+    assert record.outcome("gpu.nvml") == "ok"
+    assert record.outcome("gpu.driver.loaded") == "ok"
+    assert record.facts["gpu"]["counts"]["nvidia_smi_list"]["value"] is None
+
+
+def test_nvml_that_never_answers(node: Node, freeze: Freeze) -> None:
+    node.set_state("nvml-hangs")
+    result = freeze("-l", "n1", *variables(freeze_smi_deadline=3, freeze_nvml_deadline=3))
+    assert result.code == 0, result.output
+    record = result.record()
+    assert record.outcome("gpu.nvml") == "timeout"
+    assert record.outcome("gpu.pci") == "ok"
+    assert "Xid" in record.text("host/dmesg.txt")
+    assert [event["code"] for event in record.facts["gpu"]["xid"]["value"]] == [119]
+
+
+def test_a_host_without_a_gpu(node: Node, freeze: Freeze) -> None:
+    node.set_state("no-gpu")
+    result = freeze("-l", "n1")
+    assert result.code == 0, result.output
+    assert result.record().facts["gpu"]["summary"] == "no GPU on the PCI bus"
+
+
+def test_a_host_without_docker(node: Node, freeze: Freeze) -> None:
+    node.kill_dockerd()
+    node.run(["mv", "/run/docker.sock", "/run/docker.sock.away"])
+    try:
+        result = freeze("-l", "n1")
+    finally:
+        node.run(["rm", "-f", "/run/docker.sock.away"])
+        node.start_dockerd()
+    assert result.code == 0, result.output
+    record = result.record()
+    assert record.outcome("docker.version") == "absent"
+    assert "4 x NVIDIA GB300" in record.facts["gpu"]["summary"]
+    assert "not measured: no process looks like vLLM; containers are not known" in " ".join(
+        record.text("five-questions.txt").split()
+    )
+
+
+def test_a_docker_socket_that_never_answers(node: Node, freeze: Freeze) -> None:
+    script = "import socket, signal; s = socket.socket(socket.AF_UNIX); s.bind('/run/hung.sock'); s.listen(9); signal.pause()"
+    node.sh(f'setsid python3 -c "{script}" >/dev/null 2>&1 </dev/null &')
+    wait_for(lambda: node.run(["test", "-S", "/run/hung.sock"], check=False).rc == 0, "the socket")
+    try:
+        result = freeze("-l", "n1", *variables(freeze_docker_socket="/run/hung.sock"))
+    finally:
+        node.sh("pkill -f /run/hung.sock; rm -f /run/hung.sock")
+    assert result.code == 0, result.output
+    record = result.record()
+    outcomes = {record.outcome(name) for name in record.manifest["probes"] if name.startswith("docker.")}
+    assert outcomes <= {"timeout", "skipped"}
+    assert "timeout" in outcomes
+    assert "4 x NVIDIA GB300" in record.facts["gpu"]["summary"]
+
+
+def test_t12_a_full_disk_on_the_host(node: Node, freeze: Freeze) -> None:
+    """The record is made in memory then; with no place at all nothing is written and the host is named."""
+    node.fill_disk("/tmp", "/var/tmp", "/home/ops")
+    assert freeze("-l", "n1").code == 0
+    refused = freeze("-l", "n1", *variables(freeze_staging_places=["/tmp"]))
+    assert refused.code != 0
+    assert "nothing was written" in refused.document["hosts"]["n1"]["reason"]
+    assert left_on(node) == []
+
+
+def test_a_full_disk_on_the_controller(nodes: list[Node], lab: Lab, freeze: Freeze, tmp_path: Path) -> None:
+    """A host's record that cannot be stored is kept on the host and named; the next run works."""
+    place = tmp_path / "small"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96k", "small", str(place)], check=True)
+    try:
+        result = subprocess.run(
+            command(lab, "-l", "n1", "-e", json.dumps({"freeze_reproduction": str(place / "repro")})),
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
+        )
+        assert result.returncode != 0
+        assert "No space left" in result.stdout
+        assert not list(place.rglob("n1.tar.gz"))
+        assert not list(place.rglob("*.part"))
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+        nodes[0].sh("rm -rf /var/tmp/.gpufleet-freeze.* /tmp/.gpufleet-freeze.* /dev/shm/.gpufleet-freeze.*")
+    assert freeze("-l", "n1").code == 0
+
+
+def test_a_killed_controller_leaves_an_unfinished_run_and_nothing_on_the_host(
+    lab: Lab, node: Node, freeze: Freeze, tmp_path: Path
+) -> None:
+    """The module notices that nobody waits for it; the interrupted run says so for ever, and the next one works."""
+    node.put("/usr/local/bin/nvidia-smi", HUNG_SMI, mode=0o755)
+    reproduction = tmp_path / "repro"
+    options = variables(freeze_reproduction=str(reproduction), freeze_smi_deadline=6)
+    try:
+        with Controller(command(lab, "-l", "n1", *options), cwd=tmp_path) as controller:
+            staged = "ls -d /var/tmp/.gpufleet-freeze.* /tmp/.gpufleet-freeze.* /dev/shm/.gpufleet-freeze.*"
+            wait_for(lambda: bool(node.sh(staged, check=False).out), "the staging directory")
+            wait_for(lambda: "half" in node.sh("ps ax | grep -c '[s]leep 1000' >/dev/null && echo half", check=False).out, "a probe")
+            controller.kill()
+        wait_for(lambda: left_on(node) == [], "the host to be clean again", seconds=60)
+    finally:
+        node.run(["rm", "/usr/local/bin/nvidia-smi"])
+    assert json.loads((reproduction / "run-001" / "run.json").read_text())["state"] == "collecting"
+    assert not list(reproduction.rglob("*.tar.gz"))
+    result = freeze("-l", "n1")
+    assert (result.code, result.run.name) == (0, "run-002")
+
+
+def test_check_mode_says_what_would_be_collected_and_writes_nothing(node: Node, freeze: Freeze) -> None:
+    before = docker_diff(node)
+    result = freeze("-l", "n1", "--check")
+    assert result.code == 0, result.output
+    assert not result.reproduction.exists()
+    assert "gpu.smi.query" in result.output
+    new = {line.split(" ", 1)[1] for line in docker_diff(node) - before}
+    assert new - BOOKKEEPING - PARENTS == set()
