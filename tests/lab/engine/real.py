@@ -37,16 +37,18 @@ class RealEngine:
     environment: Path
     model: Path
 
-    def mounts(self) -> list[str]:
-        folders = (self.prefix, self.environment, self.model)
-        return [word for folder in folders for word in ("-v", f"{folder}:{folder}:ro")]
+    @property
+    def folders(self) -> tuple[Path, Path, Path]:
+        """What a node must show for its containers to mount: `Lab.up(mounts=engine.folders)`."""
+        return self.prefix, self.environment, self.model
 
-    def container(self, image: str, name: str, options: Sequence[str], flags: Sequence[str]) -> list[str]:
-        """The arguments of `docker` that start one rank: `vllm serve MODEL flags` from the engine's image."""
-        path = f"PATH={self.environment}/bin:/usr/local/bin:/usr/bin:/bin"
-        fixed = ["--shm-size", "1g", "--cap-add", "SYS_NICE", "-e", path]
-        argv = ["run", "-d", "--name", name, *fixed, *self.mounts(), *options, image, str(self.model)]
-        return [*argv, "--max-model-len", "1024", "--enforce-eager", *flags]
+    def container(self, image: str, name: str, flags: Sequence[str]) -> list[str]:
+        """The arguments of a node's `docker` that start one rank from the engine's image."""
+        options = ["--network", "host", "--shm-size", "1g", "--cap-add", "SYS_NICE"]
+        options += ["-e", f"PATH={self.environment}/bin:/usr/local/bin:/usr/bin:/bin"]
+        options += [word for folder in self.folders for word in ("-v", f"{folder}:{folder}:ro")]
+        serve = [str(self.model), "--max-model-len", "1024", "--enforce-eager", *flags]
+        return ["run", "-d", "--name", name, *options, image, *serve]
 
 
 def rank_flags(rank: int, nodes: int, master: str, port: int = 8000) -> list[str]:

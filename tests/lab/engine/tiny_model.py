@@ -14,9 +14,15 @@ import sys
 from pathlib import Path
 from typing import Any, Dict
 
-import torch
-from safetensors.torch import save_file
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+import torch  # type: ignore[import-not-found]
+from safetensors.torch import save_file  # type: ignore[import-not-found]
+from tokenizers import (  # type: ignore[import-not-found]
+    Tokenizer,
+    decoders,
+    models,
+    pre_tokenizers,
+    trainers,
+)
 
 HIDDEN, LAYERS, HEADS, KV_HEADS, HEAD, INNER, WORDS, SHARDS = 256, 2, 4, 2, 64, 512, 1024, 4
 CONFIG: Dict[str, Any] = {

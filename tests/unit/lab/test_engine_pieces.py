@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime
 from pathlib import Path
 
@@ -82,8 +83,8 @@ def test_a_replay_keeps_the_recorded_distances(
 ) -> None:
     clock = [100.0]
     monkeypatch.setenv("LAB_TIME_FACTOR", str(factor))
-    monkeypatch.setattr(stand_in.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(stand_in.time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds))
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds))
     log = stand_in.Log(launch("m"), [])
     log.replay([b"INFO 11-30 20:34:39 [a.py:1] a\n", b"no time\n", b"INFO 11-30 20:35:41 [a.py:1] b\n"])
     assert clock[0] - 100.0 == pytest.approx(62 * factor)

@@ -9,18 +9,18 @@ Minutes on two cores; LAB_REAL=0 leaves it out.
 from __future__ import annotations
 
 import json
+import os
 import re
-import shutil
 import time
 import urllib.error
 import urllib.request
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baseline.tests.lab.docker_cli import DockerError, docker
+from ansible_collections.gpufleet.baseline.tests.lab import Lab, Node, image
+from ansible_collections.gpufleet.baseline.tests.lab.docker_cli import DockerError
 from ansible_collections.gpufleet.baseline.tests.lab.engine import images, real, stand_in
 
 RECORDED = Path(stand_in.__file__).parent / "recordings"
@@ -28,85 +28,69 @@ READY_WITHIN = 400
 CHAT = {"messages": [{"role": "user", "content": "What is the capital of France?"}], "max_tokens": 8}
 
 
-class Fleet:
-    """Engine containers with an address each on a network of their own."""
+class Rank:
+    """One engine container on one node of the lab."""
 
-    def __init__(self, engine: real.RealEngine) -> None:
-        self.engine = engine
-        self.name = f"gpufleet-lab-real-{uuid.uuid4().hex[:6]}"
-        self.containers: list[str] = []
-        docker("network", "create", self.name)
+    def __init__(self, node: Node, engine: real.RealEngine, *flags: str) -> None:
+        self.node = node
+        node.docker("rm", "--force", "engine", check=False)
+        node.docker(*engine.container(images.REAL, "engine", flags))
 
-    def start(self, name: str, *flags: str) -> str:
-        container = f"{self.name}-{name}"
-        self.containers.append(container)
-        options = ["--network", self.name, "--hostname", container]
-        docker(*self.engine.container(images.REAL, container, options, flags))
-        return container
+    def state(self) -> str:
+        return self.node.docker(
+            "inspect", "-f", "{{.State.Status}} {{.State.ExitCode}}", "engine"
+        ).out.strip()
 
-    def address(self, container: str) -> str:
-        form = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
-        return docker("inspect", "-f", form, container).strip()
-
-    def state(self, container: str) -> str:
-        return docker("inspect", "-f", "{{.State.Status}} {{.State.ExitCode}}", container).strip()
-
-    def log(self, container: str) -> str:
+    def log(self) -> str:
         """What vLLM's own logging wrote (its standard output)."""
-        return docker("logs", container)
+        return self.node.docker("logs", "engine").out
 
-    def ask(self, container: str, path: str, body: Any = None, timeout: float = 60) -> tuple[int, Any]:
+    def ask(self, path: str, body: Any = None, timeout: float = 60) -> tuple[int, Any]:
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         headers = {"Content-Type": "application/json"} if data else {}
-        url = f"http://{self.address(container)}:8000{path}"
+        request = urllib.request.Request(f"http://{self.node.address}:8000{path}", data, headers)
         try:
-            with urllib.request.urlopen(
-                urllib.request.Request(url, data, headers), timeout=timeout
-            ) as answer:
+            with urllib.request.urlopen(request, timeout=timeout) as answer:
                 status, text = answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             status, text = error.code, error.read().decode()
         return status, json.loads(text) if text[:1] == "{" else text
 
-    def ready(self, container: str) -> None:
+    def ready(self) -> None:
         for _second in range(READY_WITHIN):
-            state = self.state(container)
-            assert state.startswith("running"), f"{container} is {state}: {self.log(container)[-2000:]}"
+            state = self.state()
+            assert state.startswith("running"), f"the engine is {state}: {self.log()[-2000:]}"
             try:
-                if self.ask(container, "/health", timeout=5)[0] == 200:
+                if self.ask("/health", timeout=5)[0] == 200:
                     return
             except OSError:
                 pass
             time.sleep(1)
-        pytest.fail(f"not ready within {READY_WITHIN} s: {self.log(container)[-2000:]}")
-
-    def down(self) -> None:
-        if self.containers:
-            docker("rm", "--force", "--volumes", *self.containers)
-        docker("network", "rm", self.name)
+        pytest.fail(f"not ready within {READY_WITHIN} s: {self.log()[-2000:]}")
 
 
 @pytest.fixture(scope="module")
 def engine() -> real.RealEngine:
     try:
-        found = real.prepare()
+        return real.prepare()
     except real.RealEngineMissingError as missing:
         pytest.skip(str(missing))
-    if not shutil.which("docker"):
-        pytest.skip("real vLLM: no docker client on this machine")
+
+
+@pytest.fixture(scope="module")
+def nodes(engine: real.RealEngine) -> Iterator[list[Node]]:
+    """Two hosts with the engine's image."""
     try:
-        docker("version")
-    except DockerError as problem:
-        pytest.skip(f"real vLLM: no Docker Engine answers: {problem}")
-    images.build_real()
-    return found
-
-
-@pytest.fixture
-def fleet(engine: real.RealEngine) -> Iterator[Fleet]:
-    started = Fleet(engine)
-    yield started
-    started.down()
+        images.build_real()
+        lab = Lab.up(2, "h200", name=f"real-{os.getpid()}", mounts=engine.folders)
+    except (image.CannotBuild, DockerError, FileNotFoundError) as problem:
+        pytest.skip(f"real vLLM: no lab on this machine: {str(problem).splitlines()[0]}")
+    try:
+        for node in lab.nodes:
+            node.load_image(images.REAL)
+        yield lab.nodes
+    finally:
+        lab.down()
 
 
 def shape(value: Any) -> Any:
@@ -143,46 +127,46 @@ QUESTIONS: dict[str, tuple[str, Any, int]] = {
 }
 
 
-def test_one_node_serves_and_the_recorded_bodies_and_metrics_are_still_its_own(fleet: Fleet) -> None:
-    container = fleet.start("one", "--port", "8000")
-    fleet.ready(container)
+def test_one_node_serves_and_the_recorded_bodies_and_metrics_are_still_its_own(
+    nodes: list[Node], engine: real.RealEngine
+) -> None:
+    rank = Rank(nodes[0], engine, "--port", "8000")
+    rank.ready()
     bodies = json.loads((RECORDED / "http.json").read_text("utf-8"))
     for name, (path, body, status) in QUESTIONS.items():
-        got = fleet.ask(container, path, body)
+        got = rank.ask(path, body)
         assert (got[0], shape(got[1])) == (status, shape(bodies[name])), name
 
     # Blocks have 128 tokens on the CPU: the second of two equal prompts finds all that end before its last.
     prompt = {"prompt": "the answer of a tiny model " * 40, "max_tokens": 1}
-    used = [
-        fleet.ask(container, "/v1/completions", prompt)[1]["usage"]["prompt_tokens"] for _twice in range(2)
-    ]
-    text = fleet.ask(container, "/metrics")[1]
+    used = [rank.ask("/v1/completions", prompt)[1]["usage"]["prompt_tokens"] for _twice in range(2)]
+    text = rank.ask("/metrics")[1]
     assert metric_names(text) == metric_names((RECORDED / "metrics.txt").read_text("utf-8"))
     hits = re.search(r"^vllm:prefix_cache_hits_total\{.*\} (\S+)$", text, re.M)
     assert hits
     assert float(hits.group(1)) == (used[0] - 1) // 128 * 128 > 0
 
     start = b"".join(stand_in.Recording(RECORDED / "healthy-v032.log").start).decode()
-    missing = messages(start) - messages(fleet.log(container))
+    missing = messages(start) - messages(rank.log())
     assert missing <= {"[weight_utils.py"}, "only the record that names the file system may differ"
-    docker("stop", "--time", "60", container)
-    assert fleet.state(container) == "exited 0"
-    assert "[shutdown] API server: shutdown triggered" in fleet.log(container)
+    rank.node.docker("stop", "--time", "60", "engine")
+    assert rank.state() == "exited 0"
+    assert "[shutdown] API server: shutdown triggered" in rank.log()
 
 
-def test_two_nodes_serve_together_until_one_is_killed(fleet: Fleet) -> None:
-    head = f"{fleet.name}-head"
-    fleet.start("head", "--load-format", "dummy", *real.rank_flags(0, 2, head))
-    follower = fleet.start("follower", "--load-format", "dummy", *real.rank_flags(1, 2, head))
-    fleet.ready(head)
-    status, body = fleet.ask(head, "/v1/chat/completions", CHAT)
+def test_two_nodes_serve_together_until_one_is_killed(nodes: list[Node], engine: real.RealEngine) -> None:
+    master = nodes[0].address
+    head = Rank(nodes[0], engine, "--load-format", "dummy", *real.rank_flags(0, 2, master))
+    follower = Rank(nodes[1], engine, "--load-format", "dummy", *real.rank_flags(1, 2, master))
+    head.ready()
+    status, body = head.ask("/v1/chat/completions", CHAT)
     assert (status, body["usage"]["completion_tokens"]) == (200, 8)
-    assert "world_size=2 rank=0" in fleet.log(head)
-    assert "world_size=2 rank=1" in fleet.log(follower)
+    assert "world_size=2 rank=0" in head.log()
+    assert "world_size=2 rank=1" in follower.log()
 
-    docker("kill", follower)
-    assert fleet.ask(head, "/health")[0] == 200
-    assert fleet.ask(head, "/v1/chat/completions", CHAT)[0] == 500
-    docker("wait", head)
-    assert fleet.state(head) == "exited 0"
-    assert fleet.state(follower) == "exited 137"
+    follower.node.docker("kill", "engine")
+    assert head.ask("/health")[0] == 200
+    assert head.ask("/v1/chat/completions", CHAT)[0] == 500
+    head.node.docker("wait", "engine")
+    assert head.state() == "exited 0"
+    assert follower.state() == "exited 137"
