@@ -10,7 +10,12 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._leak_check import find_leaks
-from ansible_collections.gpufleet.baseline.plugins.plugin_utils._run import Run, read_json, safe_name, write_json
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._run import (
+    Run,
+    read_json,
+    safe_name,
+    write_json,
+)
 
 QUARANTINED = "quarantined"
 

@@ -13,7 +13,11 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.release import __version__ as ansible_version
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
-from ansible_collections.gpufleet.baseline.plugins.plugin_utils._run import controller_identity, open_run, today
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._run import (
+    controller_identity,
+    open_run,
+    today,
+)
 
 
 class ActionModule(ActionBase):

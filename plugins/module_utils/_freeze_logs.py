@@ -144,7 +144,7 @@ def _find_first_failure(blocks: Iterator[bytes]) -> Optional[int]:
     return line if isinstance(line, int) else None
 
 
-def limit_for(wanted: int, logs: int, free: int) -> "tuple[int, str]":
+def limit_for(wanted: int, logs: int, free: int) -> tuple[int, str]:
     """Bytes that each log may have in the record, and in words when the space forces less than was wanted.
 
     A log is on the disk twice at the end, once by itself and once in the archive; both are compressed, to a tenth at most as a rule,

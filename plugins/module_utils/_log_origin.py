@@ -33,7 +33,7 @@ class LogOrigin:
     """One log: its form, its files (oldest first) or the Engine's socket and the container's id."""
 
     form: str
-    files: "tuple[str, ...]" = ()
+    files: tuple[str, ...] = ()
     socket: str = ""
     container: str = ""
     # Whether the json-file driver was told a largest size.

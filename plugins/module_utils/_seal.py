@@ -90,7 +90,7 @@ def ordered(members: Sequence[Member]) -> List[Member]:
     return sorted(members, key=lambda member: (rank.get(member.path, len(rank)), member.path))
 
 
-def digest(opened: BinaryIO) -> "tuple[str, int]":
+def digest(opened: BinaryIO) -> tuple[str, int]:
     """sha256 and size of a file from its current position on."""
     sha256, size = hashlib.sha256(), 0
     for block in iter(lambda: opened.read(BLOCK), b""):
@@ -108,7 +108,7 @@ def manifest_members(members: Sequence[Member]) -> Dict[str, Dict[str, Any]]:
     return table
 
 
-def write_archive(members: Sequence[Member], target: BinaryIO, time: int) -> "tuple[str, int]":
+def write_archive(members: Sequence[Member], target: BinaryIO, time: int) -> tuple[str, int]:
     """Write the archive; its sha256 and size. ``time`` (seconds since 1970) stands on every member."""
     writer = _GzipWriter(target)
     for member in ordered(members):
@@ -129,7 +129,7 @@ def write_archive(members: Sequence[Member], target: BinaryIO, time: int) -> "tu
     return writer.sha256.hexdigest(), writer.size
 
 
-def member_blocks(archive: BinaryIO) -> "Iterator[tuple[str, Iterator[bytes]]]":
+def member_blocks(archive: BinaryIO) -> Iterator[tuple[str, Iterator[bytes]]]:
     """Every member of a sealed archive with its content in blocks; compressed members are unpacked."""
     # tarfile's own stream mode stops after the first gzip member.
     with gzip.GzipFile(fileobj=archive) as plain, tarfile.open(fileobj=plain, mode="r|") as opened:

@@ -48,7 +48,7 @@ class Staging:
             )
         self._owner = (info.st_uid, info.st_gid)
 
-    def __enter__(self) -> "Staging":
+    def __enter__(self) -> Staging:
         return self
 
     def __exit__(self, *_unused: object) -> None:
@@ -80,7 +80,7 @@ class Staging:
         os.unlink(name, dir_fd=self._descriptor)
         return opened
 
-    def spool(self) -> "Spool":
+    def spool(self) -> Spool:
         """A place for one member's content."""
         return Spool(self)
 

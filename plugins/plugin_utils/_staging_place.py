@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 PREFIX = ".gpufleet-freeze."
 # Where a record may be made; memory comes last, for a host whose disks are full.
-PLACES = ("/var/tmp", "/tmp", "/dev/shm")  # noqa: S108 - the directory made there has an unpredictable name and mode 0700
+PLACES = ("/var/tmp", "/tmp", "/dev/shm")
 # A place in memory is taken only when no disk has this much free.
 ENOUGH_BYTES = 256 * 1024 * 1024
 # What an earlier run left when its controller died in the middle of a transfer is removed after a day.

@@ -15,7 +15,11 @@ from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
-from ansible_collections.gpufleet.baseline.plugins.plugin_utils._run import sha256_of, sync_directory, write_bytes
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._run import (
+    sha256_of,
+    sync_directory,
+    write_bytes,
+)
 
 # The ssh connection's piped method reads the whole file into memory.
 PIPED_LIMIT_BYTES = 64 * 1024 * 1024
