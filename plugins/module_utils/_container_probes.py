@@ -53,7 +53,6 @@ def one_container(
     """Every question about one container; names begin with ``container.<short id>``."""
     inspect = found.inspects[choice.identifier]
     prefix = "container." + choice.short
-    deadline = float(options.get("docker_deadline") or 30.0)
     config = inspect.get("Config") or {}
 
     def start() -> Start:
