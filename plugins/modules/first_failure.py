@@ -10,8 +10,8 @@ module: first_failure
 short_description: Say which stage of a vLLM start failed first, and with what
 version_added: 0.1.0
 description:
-  - Reads the logs of all ranks and hosts of one engine and finds the failure that came first, over all of them
-    and by time.
+  - Reads the logs of all ranks and hosts of one engine and finds the failure that came first, over all of
+    them and by time.
   - What only followed is listed as a consequence. What these logs can not show is said, with low confidence.
   - Reads files in a stream, plain or gzip, in memory that does not grow with their size.
   - Values that look like secrets are replaced in what is returned.

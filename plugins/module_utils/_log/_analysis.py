@@ -150,7 +150,7 @@ class Analysis:
                 return True
             return self._ended(run) or abs(when - run.banner.time) > _SAME_START
         if line.kind == RAW and (_USAGE.match(line.message) or _LAUNCH.match(line.message)):
-            return run.banner is not None or (self._ended(run) and run.blocks[-1].last < line.number - 1)
+            return run.banner is not None or self._ended(run) or self._builder.busy
         return False
 
     @staticmethod
@@ -170,11 +170,8 @@ class Analysis:
         when = self._when(block.line)
         block.floor = run.last_time
         block.time = when if when is not None else block.floor
-        process = run.process_of(block.line)
-        place = process.place if process is not None else ("", "")
-        if run.marker is not None and (not place[0] or place[0] == "devices"):
-            place = (run.marker.stage, run.marker.substage)
-        block.stage = place if place[0] else ("", "")
+        if run.marker is not None:
+            block.stage = (run.marker.stage, run.marker.substage)
 
     def _done(self, block: Block) -> None:
         self.run.add_block(block)

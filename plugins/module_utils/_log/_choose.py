@@ -33,7 +33,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._log._signature 
     ROOT,
     SYMPTOM,
 )
-from ansible_collections.gpufleet.baseline.plugins.module_utils._log._signatures import UNKNOWN
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log._signatures import UNKNOWN, classify
 
 NEAR = 10.0  # seconds within which a cause may be printed after its symptom
 _TIE = 2.0  # seconds that clocks of two hosts can't tell apart
@@ -68,12 +68,18 @@ def choose(parts: List[Part]) -> Choice:
     choice = Choice()
     serving = any(part.serving for part in parts)
     ready_time = min((time for time in map(_ready_time, parts) if time is not None), default=None)
+    stop_time = _stop_time(parts)
     alive: List[Candidate] = []
     for part in parts:
         for candidate in part.candidates:
+            _serve_together(part, candidate, ready_time)
             if candidate.block.kind == WARNING or _hint(part, candidate):
                 choice.evidence.append(candidate)
-            elif _outlived(part, candidate, serving, ready_time) or _after_stop(part, candidate):
+            elif (
+                _outlived(part, candidate, serving, ready_time)
+                or _after_stop(part, candidate)
+                or _peer_stopped(candidate, stop_time)
+            ):
                 choice.aside.append(candidate)
             else:
                 alive.append(candidate)
@@ -119,6 +125,37 @@ def _outlived(part: Part, candidate: Candidate, serving: bool, ready_time: Optio
     if part.serving:
         return True
     return ready_time is not None and candidate.time is not None and candidate.time < ready_time
+
+
+def _serve_together(part: Part, candidate: Candidate, ready_time: Optional[float]) -> None:
+    """A follower never says that it is ready; it serves once its head does."""
+    if part.serving or ready_time is None or candidate.time is None or candidate.time <= ready_time:
+        return
+    candidate.block.after_ready = True
+    candidate.finding = classify(candidate.block)
+
+
+def _stop_time(parts: List[Part]) -> Optional[float]:
+    """When the first of the hosts was told to stop, with no failure of its own before."""
+    times = []
+    for part in parts:
+        stop = part.run.stop
+        when = part.log.common(stop.time) if stop is not None else None
+        if stop is None or when is None:
+            continue
+        fatal = part.run.fatal
+        if all(one.block.first > stop.line or one.block.kind == WARNING for one in part.candidates) and (
+            fatal is None or fatal.line > stop.line
+        ):
+            times.append(when)
+    return min(times, default=None)
+
+
+def _peer_stopped(candidate: Candidate, stop_time: Optional[float]) -> bool:
+    """Whether a peer that was stopped in an orderly way explains what this rank lost."""
+    if stop_time is None or candidate.time is None or candidate.finding.role != CONSEQUENCE:
+        return False
+    return candidate.time >= stop_time - _TIE
 
 
 def _after_stop(part: Part, candidate: Candidate) -> bool:

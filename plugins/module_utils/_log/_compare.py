@@ -53,18 +53,17 @@ def _bytes(match: Optional[re.Match[str]]) -> Optional[int]:
 
 
 def comparable(one: Mapping[str, Optional[int]], other: Mapping[str, Optional[int]]) -> bool:
-    """Whether two memory shortages ask for, and find, about the same."""
-    return all(
-        _close(one.get(name), other.get(name), one.get("capacity_bytes"))
-        for name in ("requested_bytes", "free_bytes")
+    """Whether two memory shortages ask for about the same, and find about the same."""
+    slack = (one.get("capacity_bytes") or 0) // 200
+    return _close(one.get("requested_bytes"), other.get("requested_bytes"), 0) and _close(
+        one.get("free_bytes"), other.get("free_bytes"), slack
     )
 
 
-def _close(one: Optional[int], other: Optional[int], capacity: Optional[int]) -> bool:
+def _close(one: Optional[int], other: Optional[int], slack: int) -> bool:
     if one is None or other is None:
         return False
-    slack = max(0.25 * max(abs(one), abs(other)), 0.01 * (capacity or 0))
-    return abs(one - other) <= slack
+    return abs(one - other) <= max(max(abs(one), abs(other)) // 4, slack)
 
 
 def relation(previous: Mapping[str, object], current: Mapping[str, object]) -> str:

@@ -91,7 +91,7 @@ def _failed(decision: Decision, first: Candidate) -> None:
 
 def _place(decision: Decision, first: Candidate) -> None:
     block, finding = first.block, first.finding
-    decision.stage, decision.substage = finding.stage or "engine", finding.substage
+    decision.stage, decision.substage = finding.stage or "container", finding.substage or "start"
     decision.failure_class = finding.failure_class
     if first.finding.failure_class == "worker-failed":
         decision.failure_class = (

@@ -206,7 +206,7 @@ class Run:
         self._mark(found[0], found[1], line, when, process)
 
     def _progressed(self, line: Line, when: Optional[float], process: Optional[Process]) -> None:
-        self.progress = _moment(line, when, process)
+        self.progress = self._moment(line, when, process)
         self.heartbeats, self.heartbeat_first, self.heartbeat_last = 0, None, None
 
     def _mark(
@@ -217,7 +217,7 @@ class Run:
         when: Optional[float],
         process: Optional[Process],
     ) -> None:
-        moment = _moment(line, when, process)
+        moment = self._moment(line, when, process)
         if marker.effect == marks.HEARTBEAT:
             self.heartbeats += 1
             self.heartbeat_first = self.heartbeat_first or moment
@@ -247,7 +247,7 @@ class Run:
         when: Optional[float],
         process: Optional[Process],
     ) -> None:
-        moment = _moment(line, when, process)
+        moment = self._moment(line, when, process)
         moment.stage, moment.substage = marker.stage, marker.substage
         self.marker = moment
         self._progressed(line, when, process)
@@ -313,6 +313,14 @@ class Run:
         if group is not None:
             self.world_size, self.local_world_size = int(group.group(1)), int(group.group(2))
 
+    def _moment(self, line: Line, when: Optional[float], process: Optional[Process]) -> Moment:
+        """The line with its time; without one of its own, the latest that the log has shown."""
+        when = self.last_time if when is None else when
+        name = process.name if process is not None else line.process
+        rank = process.rank if process is not None else line.rank
+        stage, substage = process.place if process is not None else ("", "")
+        return Moment(line.number, when, name, line.pid, stage, substage, rank, line.message[:300])
+
     def add_block(self, block: Block) -> None:
         """Keeps a complete block; of very many the first ones."""
         if len(self.blocks) < _MAX_BLOCKS:
@@ -327,10 +335,3 @@ class Run:
             return self.world_size
         sizes = self.sizes.get("tensor", 0) * self.sizes.get("pipeline", 1)
         return sizes or None
-
-
-def _moment(line: Line, when: Optional[float], process: Optional[Process]) -> Moment:
-    name = process.name if process is not None else line.process
-    rank = process.rank if process is not None else line.rank
-    stage, substage = process.place if process is not None else ("", "")
-    return Moment(line.number, when, name, line.pid, stage, substage, rank, line.message[:300])

@@ -57,6 +57,11 @@ API: Tuple[Signature, ...] = (
         advice="Look for the front end's own last lines above.", source=vllm(44280),
     ),
     Signature(
+        "frontend-died", ("panicked at ",), SYMPTOM, "api", "frontend", where=("raw", "error"), name="panic",
+        since="0.22",
+        advice="Read the panic's next line: it is the Rust front end's own reason.", source=vllm(44280),
+    ),
+    Signature(
         "readiness-timeout", ("Readiness probe failed", "Liveness probe failed", "Startup probe failed"),
         SYMPTOM, "api", "readiness", where=("raw", "launcher", "error", "warning"),
         advice="Compare the probe's time limit with how long a start takes here; the engine was "
