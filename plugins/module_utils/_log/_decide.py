@@ -68,7 +68,7 @@ def _failed(decision: Decision, first: Candidate) -> None:
             decision.confidence = MEDIUM
         decision.reason = "the text names a cause and nothing failed before it"
         if others:
-            decision.reason += "; {0} other kind(s) of failure followed".format(others)
+            decision.reason += "; other kinds of failure that followed: {0}".format(others)
         if decision.confidence == MEDIUM:
             decision.reason = "the text usually names the cause and nothing failed before it, "
             decision.reason += "but it may only be where it surfaced"
