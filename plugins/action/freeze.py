@@ -35,7 +35,9 @@ class ActionModule(CarriedActionBase):
             return self._plan(arguments, variables)
         run_path = arguments.pop("run", None)
         if not run_path:
-            raise AnsibleActionFail("freeze: expected the option run, the path that gpufleet.baseline.run_dir returned")
+            raise AnsibleActionFail(
+                "freeze: expected the option run, the path that gpufleet.baseline.run_dir returned"
+            )
         run = Run(Path(run_path))
         host = str(variables.get("inventory_hostname", self._task.args.get("host", "localhost")))
         keep = bool(arguments.pop("keep_on_host", False))
@@ -48,7 +50,10 @@ class ActionModule(CarriedActionBase):
             outcome = {"state": FAILED, "reason": str(error)}
         write_json(run.work(host), outcome)
         # The digests of secrets are for the leak check alone and have no place in a task's output.
-        return {"changed": False, **{key: outcome[key] for key in outcome if key not in ("digests", "questions")}}
+        return {
+            "changed": False,
+            **{key: outcome[key] for key in outcome if key not in ("digests", "questions")},
+        }
 
     def _plan(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         for name in ("run", "keep_on_host", "staging_places"):
@@ -62,27 +67,43 @@ class ActionModule(CarriedActionBase):
         return {"changed": False, "state": PLANNED, "plan": result.get("plan", [])}
 
     def _freeze(
-        self, run: Run, host: str, arguments: dict[str, Any], places: list[str], keep: bool, variables: dict[str, Any]
+        self,
+        run: Run,
+        host: str,
+        arguments: dict[str, Any],
+        places: list[str],
+        keep: bool,
+        variables: dict[str, Any],
     ) -> dict[str, Any]:
         place = self._make_staging(places)
         remove = True
         left_behind = ""
         try:
             arguments.update(
-                staging=place.path, redaction_key=run.key().hex(), host=host, run=run.name, reproduction=run.reproduction.name
+                staging=place.path,
+                redaction_key=run.key().hex(),
+                host=host,
+                run=run.name,
+                reproduction=run.reproduction.name,
             )
             result = self.run_module(arguments, variables)
             if result.get("failed") or "archive" not in result:
                 return {"state": FAILED, "reason": _module_error(result)}
-            outcome = {key: result[key] for key in ("sha256", "bytes", "coverage", "questions", "digests", "secrets")}
+            outcome = {
+                key: result[key] for key in ("sha256", "bytes", "coverage", "questions", "digests", "secrets")
+            }
             if result.get("refusal"):
                 return {"state": FAILED, "reason": result["refusal"]}
             # From here on the record exists: whatever happens to the transfer, it is not thrown away.
             remove = False
             try:
-                fetch_record(self._connection, result["archive"], run.record(host), result["bytes"], result["sha256"])
+                fetch_record(
+                    self._connection, result["archive"], run.record(host), result["bytes"], result["sha256"]
+                )
             except BaselineError as error:
-                raise BaselineError(f"{error}; the sealed record is kept on {host} as {result['archive']}") from error
+                raise BaselineError(
+                    f"{error}; the sealed record is kept on {host} as {result['archive']}"
+                ) from error
             remove = not keep
         finally:
             if remove:

@@ -48,7 +48,9 @@ class ActionModule(ActionBase):
 
     def _close(self, run: _run.Run, hosts: list[str], request: str) -> dict[str, Any]:
         outcomes = {host: _outcome(run, host) for host in hosts}
-        checksums = {run.record(host): outcome["sha256"] for host, outcome in outcomes.items() if "sha256" in outcome}
+        checksums = {
+            run.record(host): outcome["sha256"] for host, outcome in outcomes.items() if "sha256" in outcome
+        }
         results = [_host_result(host, outcome) for host, outcome in outcomes.items()]
         state = _state(outcomes)
         document = run.document()
@@ -80,7 +82,10 @@ def _outcome(run: _run.Run, host: str) -> dict[str, Any]:
         return dict(NO_RESULT)
     outcome: dict[str, Any] = _run.read_json(run.work(host))
     if outcome["state"] == summary.FROZEN:
-        _run.write_json(run.path / "facts" / (_run.safe_name(host) + ".json"), read_document(run.record(host), "facts.json"))
+        _run.write_json(
+            run.path / "facts" / (_run.safe_name(host) + ".json"),
+            read_document(run.record(host), "facts.json"),
+        )
     return outcome
 
 
@@ -108,7 +113,18 @@ def _host_result(host: str, outcome: dict[str, Any]) -> HostResult:
 
 def _host_entry(outcome: dict[str, Any]) -> dict[str, Any]:
     """A host's part of run.json; the keyed digests stay out of it."""
-    keys = ("state", "reason", "sha256", "bytes", "coverage", "secrets", "leaks", "kept_on_host", "left_behind", "stale_removed")
+    keys = (
+        "state",
+        "reason",
+        "sha256",
+        "bytes",
+        "coverage",
+        "secrets",
+        "leaks",
+        "kept_on_host",
+        "left_behind",
+        "stale_removed",
+    )
     return {key: outcome[key] for key in keys if outcome.get(key)}
 
 

@@ -44,7 +44,9 @@ class ActionModule(ActionBase):
         document["leaks"] = [f"{leak.member}: {leak.name} of {leak.value_of_host}" for leak in leaks]
         if leaks:
             _quarantine(run, host)
-            document.update(state=QUARANTINED, reason="holds a secret of another host: " + document["leaks"][0])
+            document.update(
+                state=QUARANTINED, reason="holds a secret of another host: " + document["leaks"][0]
+            )
         write_json(run.work(host), document)
         return {**result, "state": document["state"], "leaks": document["leaks"]}
 

@@ -46,4 +46,10 @@ class ActionModule(ActionBase):
             run = open_run(reproduction, controller_identity(os.getppid()), begin)
         except BaselineError as error:
             raise AnsibleActionFail(str(error)) from error
-        return {**result, "changed": False, "path": str(run.path), "run": run.name, "reproduction": str(reproduction)}
+        return {
+            **result,
+            "changed": False,
+            "path": str(run.path),
+            "run": run.name,
+            "reproduction": str(reproduction),
+        }

@@ -107,16 +107,21 @@ def _container(item: Mapping[str, Any], verdicts: Mapping[str, Any]) -> EngineAn
     found.devices = _container_devices(item, request)
     if image["id"]:
         found.image = "%s, image id %s" % (image["name"], image["id"])
-        found.image += ", digest %s" % ", ".join(image["digests"]) if image["digests"] else ", no registry digest"
+        found.image += (
+            ", digest %s" % ", ".join(image["digests"]) if image["digests"] else ", no registry digest"
+        )
         found.image += ", the tag has moved since" if image["tag_moved"] else ""
     else:
         found.why["image"] = "the inspect has no image id"
     found.command = " ".join(item["command"]) or "an empty command"
-    found.environment = "%d variables, state %s%s, restarts %d; docker-run.sh in the record starts it again" % (
-        len(item["environment"]),
-        state["status"],
-        "" if state["exit_code"] is None else " with exit code %s" % state["exit_code"],
-        item["restart_count"],
+    found.environment = (
+        "%d variables, state %s%s, restarts %d; docker-run.sh in the record starts it again"
+        % (
+            len(item["environment"]),
+            state["status"],
+            "" if state["exit_code"] is None else " with exit code %s" % state["exit_code"],
+            item["restart_count"],
+        )
     )
     _build(found, item)
     _failure(found, "container:" + str(item["id"]), verdicts)
@@ -141,15 +146,23 @@ def _plain_process(
     runtimes = ", ".join(runtime["name"] for runtime in process.get("runtimes", []))
     seen = item["visible_devices"]
     if seen["outcome"] == "ok":
-        found.devices = "runs as %s; sees %d GPUs" % (runtimes or "a plain process", len(seen["value"]["minors"]))
+        found.devices = "runs as %s; sees %d GPUs" % (
+            runtimes or "a plain process",
+            len(seen["value"]["minors"]),
+        )
     else:
         found.why["devices"] = _reason(seen)
     found.image = "no image: it runs as %s" % (runtimes or "a plain process")
     found.command = " ".join(process.get("argv") or [])
     if process.get("environment") is None:
-        found.why["environment"] = "; ".join("%s: %s" % pair for pair in sorted(process.get("refused", {}).items()))
+        found.why["environment"] = "; ".join(
+            "%s: %s" % pair for pair in sorted(process.get("refused", {}).items())
+        )
     else:
-        found.environment = "%d variables, in processes/%d/process.json" % (len(process["environment"]), item["pid"])
+        found.environment = "%d variables, in processes/%d/process.json" % (
+            len(process["environment"]),
+            item["pid"],
+        )
     _build(found, item)
     _failure(found, "process:%d" % item["pid"], verdicts)
     found.short["image"] = "no image"

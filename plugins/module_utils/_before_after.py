@@ -23,7 +23,18 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import (
 SCHEMA = "gpufleet.baseline/before-after/1"
 KINDS = ("containers", "images", "processes", "files")
 # Where tools leave things behind; one level deep.
-PLACES = ("/tmp", "/var/tmp", "/dev/shm", "/run", "~", "~/.ansible", "~/.ansible/tmp", "~/.cache", "~/.docker", "/root")
+PLACES = (
+    "/tmp",
+    "/var/tmp",
+    "/dev/shm",
+    "/run",
+    "~",
+    "~/.ansible",
+    "~/.ansible/tmp",
+    "~/.cache",
+    "~/.docker",
+    "/root",
+)
 FILE_LIMIT = 5000
 
 Listing = Dict[str, str]
@@ -90,8 +101,15 @@ def probes(docker_listing: Callable[[str], Listing], when: str) -> List[ProbeSpe
         return lambda emit: Reading(function(), source=source)
 
     return [
-        ProbeSpec("%s.containers" % when, reading(lambda: docker_listing("containers"), "Docker Engine"), 30.0, "docker"),
-        ProbeSpec("%s.images" % when, reading(lambda: docker_listing("images"), "Docker Engine"), 30.0, "docker"),
+        ProbeSpec(
+            "%s.containers" % when,
+            reading(lambda: docker_listing("containers"), "Docker Engine"),
+            30.0,
+            "docker",
+        ),
+        ProbeSpec(
+            "%s.images" % when, reading(lambda: docker_listing("images"), "Docker Engine"), 30.0, "docker"
+        ),
         # A probe is a child of the module's process: what that one started is ours and no change of the host.
         ProbeSpec("%s.processes" % when, reading(lambda: list_processes(os.getppid()), "/proc"), 15.0),
         ProbeSpec("%s.files" % when, reading(list_files, ", ".join(PLACES)), 15.0),
@@ -121,5 +139,7 @@ def differences(before: Listing, after: Listing, own: Sequence[str]) -> Dict[str
     return {
         "added": sorted(key for key in after if key not in before and foreign(key)),
         "removed": sorted(key for key in before if key not in after and foreign(key)),
-        "changed": sorted(key for key in after if key in before and after[key] != before[key] and foreign(key)),
+        "changed": sorted(
+            key for key in after if key in before and after[key] != before[key] and foreign(key)
+        ),
     }

@@ -52,7 +52,9 @@ def plan(options: Mapping[str, Any]) -> List[str]:
     from ansible_collections.gpufleet.baseline.plugins.module_utils._engine_probes import discover
 
     found, _unused = discover(options)
-    lines = ["%s%s" % (spec.name, " -> " + spec.member if spec.member else "") for spec in first_round(options)]
+    lines = [
+        "%s%s" % (spec.name, " -> " + spec.member if spec.member else "") for spec in first_round(options)
+    ]
     lines += ["container %s (%s), because %s" % (c.name, c.short, c.why) for c in found.containers]
     lines += ["process %d (%s)" % (p.line.pid, p.line.command) for p in found.processes if p.leader]
     return lines + list(found.notes)
@@ -82,7 +84,9 @@ def freeze(options: Mapping[str, Any]) -> Dict[str, Any]:
         members.add_json("first-failure.json", logs.verdicts, "first failure")
         members.add_json("timeline.json", _timeline(documents, options), "timeline")
         _add_given(members, options)
-        answers = _answers.of_host(str(options.get("host") or ""), documents, logs.verdicts, collected.found.notes)
+        answers = _answers.of_host(
+            str(options.get("host") or ""), documents, logs.verdicts, collected.found.notes
+        )
         return _seal_record(options, staging, redactor, members, collected, logs.answers, answers, started)
 
 
@@ -90,19 +94,25 @@ def _key(options: Mapping[str, Any]) -> bytes:
     try:
         return bytes.fromhex(str(options["redaction_key"]))
     except ValueError as error:
-        raise BaselineError("redaction_key: expected 64 hexadecimal digits; leave it to the action plugin") from error
+        raise BaselineError(
+            "redaction_key: expected 64 hexadecimal digits; leave it to the action plugin"
+        ) from error
 
 
 def _documents(collected: Collected) -> Dict[str, Any]:
     return {**gpu_facts(collected.answers), "engine": engine_facts(collected.answers, collected.found)}
 
 
-def _learn(redactor: Redactor, collected: Collected, documents: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+def _learn(
+    redactor: Redactor, collected: Collected, documents: Mapping[str, Any], options: Mapping[str, Any]
+) -> None:
     """Learn every secret before anything is written, so that a value seen once is removed everywhere."""
     for inspect in collected.found.inspects.values():
         config = inspect.get("Config") or {}
         redactor.learn_environment(config.get("Env") or [])
-        redactor.learn_argv([str(inspect.get("Path") or ""), *[str(word) for word in inspect.get("Args") or []]])
+        redactor.learn_argv(
+            [str(inspect.get("Path") or ""), *[str(word) for word in inspect.get("Args") or []]]
+        )
     for process in collected.found.processes:
         redactor.learn_argv(process.line.argv)
     _gpu_secrets.learn(redactor, documents)
@@ -127,7 +137,10 @@ def _timeline(documents: Mapping[str, Any], options: Mapping[str, Any]) -> Dict[
         {"time": from_iso(change["time"]), "what": _told(change), "kind": "told"}
         for change in options.get("earlier_changes") or []
     ]
-    sources = [_changes.Source("container engine", events=engine), _changes.Source("the operator", events=known)]
+    sources = [
+        _changes.Source("container engine", events=engine),
+        _changes.Source("the operator", events=known),
+    ]
     return _changes.add(documents["host"]["changes"], sources)
 
 

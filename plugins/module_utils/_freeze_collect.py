@@ -56,10 +56,17 @@ def first_round(options: Mapping[str, Any]) -> List[ProbeSpec]:
     return specs
 
 
-def second_round(found: Discovery, answers: Mapping[str, Probe], options: Mapping[str, Any]) -> List[ProbeSpec]:
+def second_round(
+    found: Discovery, answers: Mapping[str, Probe], options: Mapping[str, Any]
+) -> List[ProbeSpec]:
     """What follows from the first answers: every chosen container and process, every named file that is there."""
     specs = _engine_probes.container_probes(found, options) + _engine_probes.process_probes(found, options)
-    paths = [path for name, probe in answers.items() if name.startswith("extra.match.") for path in probe.value or []]
+    paths = [
+        path
+        for name, probe in answers.items()
+        if name.startswith("extra.match.")
+        for path in probe.value or []
+    ]
     for number, path in enumerate(list(dict.fromkeys(paths))[:EXTRA_FILES_AT_MOST]):
         specs.append(file_probe("extra.file.%d" % number, path, "extra" + path, EXTRA_FILE_DEADLINE))
     return specs
@@ -94,7 +101,9 @@ def docker_listing(socket: str, kind: str) -> Dict[str, str]:
     """Containers with their state, or images with their tags, by id."""
     with Engine(find_socket(socket, os.environ).path) as engine:
         if kind == "images":
-            return {str(item["Id"]): ", ".join(sorted(item.get("RepoTags") or [])) for item in engine.images()}
+            return {
+                str(item["Id"]): ", ".join(sorted(item.get("RepoTags") or [])) for item in engine.images()
+            }
         return {
             str(item["Id"]): "%s, created %s" % (item.get("State", ""), item.get("Created", ""))
             for item in engine.containers()

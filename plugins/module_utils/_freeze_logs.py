@@ -56,7 +56,12 @@ class Logs:
     """All logs of one freeze."""
 
     def __init__(
-        self, collected: Collected, options: Mapping[str, Any], staging: Staging, redactor: Redactor, free: int
+        self,
+        collected: Collected,
+        options: Mapping[str, Any],
+        staging: Staging,
+        redactor: Redactor,
+        free: int,
     ) -> None:
         self._collected = collected
         self._staging = staging
@@ -179,7 +184,9 @@ def engine_logs(collected: Collected) -> List[EngineLog]:
             if path:
                 pid = process.line.pid
                 member = "processes/%d/log.txt.gz" % pid
-                logs.append(EngineLog("process:%d" % pid, "process %d" % pid, member, LogOrigin.of_file(path)))
+                logs.append(
+                    EngineLog("process:%d" % pid, "process %d" % pid, member, LogOrigin.of_file(path))
+                )
     return logs
 
 

@@ -31,7 +31,9 @@ class Members:
         """The raw evidence of every probe that has a place for it."""
         for name, probe in answers.items():
             if probe.member and probe.raw:
-                self._add(probe.member, probe.raw, name, {"outcome": probe.outcome, "cut_bytes": probe.cut_bytes})
+                self._add(
+                    probe.member, probe.raw, name, {"outcome": probe.outcome, "cut_bytes": probe.cut_bytes}
+                )
 
     def add_files(self, files: Mapping[str, bytes], origin: str) -> None:
         """Texts of our own."""
@@ -71,7 +73,11 @@ class Members:
             old.content.close()
         members = _seal.manifest_members(list(self._members.values()))
         # Sizes, checksums and counts are ours and stay as they are; words of the host are redacted.
-        document = {**self._redactor.redact_value(dict(manifest)), "members": members, "left_out": self.left_out}
+        document = {
+            **self._redactor.redact_value(dict(manifest)),
+            "members": members,
+            "left_out": self.left_out,
+        }
         document["coverage"] = manifest["coverage"]
         self._store(_seal.MANIFEST, [_seal.json_bytes(document)], "manifest", {})
 

@@ -85,7 +85,12 @@ def rotated(path: str) -> List[str]:
     directory, name = os.path.split(path)
     numbered = re.compile(re.escape(name) + r"\.(\d+)(\.gz)?$")
     try:
-        found = [(int(match.group(1)), entry) for entry in os.listdir(directory) for match in [numbered.match(entry)] if match]
+        found = [
+            (int(match.group(1)), entry)
+            for entry in os.listdir(directory)
+            for match in [numbered.match(entry)]
+            if match
+        ]
     except OSError:
         found = []  # the directory may be closed while the file itself is open to us
     return [os.path.join(directory, entry) for _number, entry in sorted(found, reverse=True)] + [path]

@@ -66,7 +66,10 @@ def answer(host: HostAnswers) -> List[List[str]]:
     lines = [where, [], [], [], []]
     for engine in host.engines:
         lines[1] += ["%s: %s" % (engine.name, _field(engine, "image")), "  " + _field(engine, "build")]
-        lines[2] += ["%s: %s" % (engine.name, _field(engine, "command")), "  " + _field(engine, "environment")]
+        lines[2] += [
+            "%s: %s" % (engine.name, _field(engine, "command")),
+            "  " + _field(engine, "environment"),
+        ]
         lines[3].append("%s: %s" % (engine.name, _field(engine, "failure")))
         lines[4].append("%s: %s" % (engine.name, _field(engine, "active")))
     for number in range(1, 5):

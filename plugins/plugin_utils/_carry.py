@@ -33,7 +33,9 @@ WHEELS_VARIABLE = "GPUFLEET_CARRIED_WHEELS"
 # No TLS is used between our clients and a host's own sockets, and the real certifi unpacks a file.
 CERTIFI_STUB = 'def where():\n    return ""\n\n\ndef contents():\n    return ""\n'
 
-_REQUIREMENT = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>\S+) --hash=sha256:(?P<sha256>[0-9a-f]{64})$")
+_REQUIREMENT = re.compile(
+    r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>\S+) --hash=sha256:(?P<sha256>[0-9a-f]{64})$"
+)
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,9 @@ def _read_wheel(requirement: Requirement, wheels: Path) -> bytes:
     content = found[0].read_bytes()
     digest = hashlib.sha256(content).hexdigest()
     if digest != requirement.sha256:
-        raise BaselineError(f"{found[0]}: expected sha256 {requirement.sha256}, found {digest}; fetch the file again")
+        raise BaselineError(
+            f"{found[0]}: expected sha256 {requirement.sha256}, found {digest}; fetch the file again"
+        )
     return content
 
 
@@ -105,10 +109,20 @@ def cache_directory() -> Path:
 
 def _download(wheels: Path) -> None:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    command += ["--require-hashes", "--only-binary", ":all:", "--python-version", "3.9", "--implementation", "py"]
+    command += [
+        "--require-hashes",
+        "--only-binary",
+        ":all:",
+        "--python-version",
+        "3.9",
+        "--implementation",
+        "py",
+    ]
     command += ["--abi", "none", "--platform", "any", "--dest", str(wheels), "--requirement", str(LOCK_FILE)]
     try:
-        subprocess.run(command, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600)
+        subprocess.run(
+            command, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600
+        )
     except (OSError, subprocess.SubprocessError) as error:
         detail = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
         raise BaselineError(

@@ -76,7 +76,9 @@ def _table(results: Sequence[HostResult]) -> list[str]:
     groups: dict[tuple[str, ...], list[str]] = {}
     for result in results:
         if result.state == FROZEN:
-            groups.setdefault(tuple(result.short.get(key, "not measured") for key, _h, _w in COLUMNS), []).append(result.host)
+            groups.setdefault(
+                tuple(result.short.get(key, "not measured") for key, _h, _w in COLUMNS), []
+            ).append(result.host)
     if not groups:
         return ["no host was frozen"]
     ranked = sorted(groups.items(), key=lambda item: -len(item[1]))
@@ -84,7 +86,9 @@ def _table(results: Sequence[HostResult]) -> list[str]:
         min(widest, max([len(heading)] + [len(cells[number]) for cells in groups]))
         for number, (_key, heading, widest) in enumerate(COLUMNS)
     ]
-    first = max(8, min(WIDTH - sum(widths) - 2 * len(widths), max(len(", ".join(hosts)) for hosts in groups.values())))
+    first = max(
+        8, min(WIDTH - sum(widths) - 2 * len(widths), max(len(", ".join(hosts)) for hosts in groups.values()))
+    )
     rows = [_row("host", [heading for _key, heading, _widest in COLUMNS], first, widths)]
     rows += [_row(names(hosts, first), list(cells), first, widths) for cells, hosts in ranked[:TABLE_ROWS]]
     rest = ranked[TABLE_ROWS:]
@@ -114,7 +118,10 @@ def _odd(results: Sequence[HostResult]) -> list[tuple[str, str]]:
         usual, count = counted.most_common(1)[0]
         if count * 2 > len(frozen):
             found += [
-                ("Odd host out", f"{result.host}: {key} {result.short.get(key, 'not measured')} (the others: {usual})")
+                (
+                    "Odd host out",
+                    f"{result.host}: {key} {result.short.get(key, 'not measured')} (the others: {usual})",
+                )
                 for result in frozen
                 if result.short.get(key, "not measured") != usual
             ]
@@ -153,7 +160,9 @@ def _labelled(notes: Sequence[tuple[str, str]], limit: int) -> list[str]:
     lines = []
     for kind in kinds:
         for number, text in enumerate(shown[kind]):
-            more = f" (+{len(by_kind[kind])} more)" if number == len(shown[kind]) - 1 and by_kind[kind] else ""
+            more = (
+                f" (+{len(by_kind[kind])} more)" if number == len(shown[kind]) - 1 and by_kind[kind] else ""
+            )
             lines.append(f"{kind:<14}{_fit(text, WIDTH - 14 - len(more))}{more}")
     return lines
 
@@ -170,6 +179,10 @@ def full_text(results: Sequence[HostResult]) -> list[str]:
         rows += [("not measured", text) for text in result.not_measured]
         for label, text in rows if result.state == FROZEN else []:
             lines += textwrap.wrap(
-                f"{label:<14}{text}", WIDTH - 2, initial_indent="  ", subsequent_indent=" " * 16, break_long_words=False
+                f"{label:<14}{text}",
+                WIDTH - 2,
+                initial_indent="  ",
+                subsequent_indent=" " * 16,
+                break_long_words=False,
             )
     return lines

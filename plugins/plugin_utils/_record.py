@@ -31,5 +31,9 @@ def read_document(record: Path, member: str) -> Any:
                 if stream is not None:
                     return json.loads(stream.read())
     except (OSError, EOFError, zlib.error, tarfile.TarError, ValueError) as error:
-        raise BaselineError(f"{record}: expected a sealed record, found: {error}; check it with SHA256SUMS") from error
-    raise BaselineError(f"{record}: expected the member {member}, found none; this is not a record of a freeze")
+        raise BaselineError(
+            f"{record}: expected a sealed record, found: {error}; check it with SHA256SUMS"
+        ) from error
+    raise BaselineError(
+        f"{record}: expected the member {member}, found none; this is not a record of a freeze"
+    )

@@ -122,7 +122,9 @@ def open_run(reproduction: Path, controller: str, begin: dict[str, Any]) -> Run:
     (path / "hosts").mkdir(mode=0o700)
     (path / WORK_DIRECTORY).mkdir(mode=0o700)
     document = {"schema": SCHEMA, "run": path.name, "reproduction": reproduction.name, "state": COLLECTING}
-    document.update({"started": now(), "ended": "", "controller": {"process": controller}, "hosts": {}}, **begin)
+    document.update(
+        {"started": now(), "ended": "", "controller": {"process": controller}, "hosts": {}}, **begin
+    )
     write_json(path / "run.json", document)
     return Run(path)
 
@@ -168,9 +170,13 @@ def read_key(reproduction: Path) -> bytes:
         text = path.read_text("ascii").strip()
         key = bytes.fromhex(text)
     except (OSError, ValueError) as error:
-        raise BaselineError(f"expected 64 hexadecimal digits in {path}, found: {error}; begin a new reproduction") from error
+        raise BaselineError(
+            f"expected 64 hexadecimal digits in {path}, found: {error}; begin a new reproduction"
+        ) from error
     if len(key) != 32:
-        raise BaselineError(f"expected 64 hexadecimal digits in {path}, found {len(text)}; begin a new reproduction")
+        raise BaselineError(
+            f"expected 64 hexadecimal digits in {path}, found {len(text)}; begin a new reproduction"
+        )
     return key
 
 

@@ -53,7 +53,9 @@ def fetch_record(connection: Any, remote: str, local: Path, size: int, sha256: s
 
 
 def _configured(connection: Any) -> str:
-    return str(connection.get_option("ssh_transfer_method") or "smart") if connection.transport == "ssh" else ""
+    return (
+        str(connection.get_option("ssh_transfer_method") or "smart") if connection.transport == "ssh" else ""
+    )
 
 
 def _fetch_once(connection: Any, remote: str, part: Path, method: str) -> str:

@@ -93,7 +93,9 @@ class Frozen:
         """The screen at the end, without the blank lines round it."""
         lines = self.output.splitlines()
         first = next(number for number, line in enumerate(lines) if line.startswith("Freeze run-"))
-        last = max(number for number, line in enumerate(lines) if line.startswith(("Run  ", "Summary  ", "Verify  ")))
+        last = max(
+            number for number, line in enumerate(lines) if line.startswith(("Run  ", "Summary  ", "Verify  "))
+        )
         return lines[first : last + 1]
 
 

@@ -32,7 +32,9 @@ PARENTS = {"/run", "/var", "/var/log"}
 
 def left_on(node: Node) -> list[str]:
     places = "/tmp /var/tmp /dev/shm /root /home/ops /root/.ansible"
-    return node.sh(f"find {places} -name '*gpufleet*' -o -name 'ansible-tmp*' -o -name '.ansible'", check=False).out.split()
+    return node.sh(
+        f"find {places} -name '*gpufleet*' -o -name 'ansible-tmp*' -o -name '.ansible'", check=False
+    ).out.split()
 
 
 def test_two_healthy_hosts_and_nothing_left_on_them(nodes: list[Node], freeze: Freeze) -> None:
@@ -45,11 +47,19 @@ def test_two_healthy_hosts_and_nothing_left_on_them(nodes: list[Node], freeze: F
             new = {line.split(" ", 1)[1] for line in docker_diff(node) - known}
             assert new - BOOKKEEPING - PARENTS == set()
             assert left_on(node) == []
-        assert all(len(line) <= 100 for line in result.screen if not line.startswith(("Run", "Summary", "Next", "Verify")))
+        assert all(
+            len(line) <= 100
+            for line in result.screen
+            if not line.startswith(("Run", "Summary", "Next", "Verify"))
+        )
         assert len(result.screen) <= 25
         record = result.record("n2")
         assert "4 x NVIDIA GB300" in record.facts["gpu"]["summary"]
-        assert record.json("before-after.json")["differences"]["containers"] == {"added": [], "changed": [], "removed": []}
+        assert record.json("before-after.json")["differences"]["containers"] == {
+            "added": [],
+            "changed": [],
+            "removed": [],
+        }
     checked = subprocess.run(["sha256sum", "-c", "--quiet", "SHA256SUMS"], cwd=result.run, check=False)
     assert checked.returncode == 0
 
@@ -90,7 +100,11 @@ def test_t2_t3_t4_a_hung_nvidia_smi_costs_its_deadline_once(node: Node, freeze: 
     outcomes = [record.outcome(name) for name in record.manifest["probes"] if name.startswith("gpu.smi.")]
     assert outcomes.count("timeout") == 1
     assert set(outcomes) == {"timeout", "skipped"}
-    assert any(b"half an answer" in content for name, content in record.files.items() if name.startswith("gpu/nvidia-smi"))
+    assert any(
+        b"half an answer" in content
+        for name, content in record.files.items()
+        if name.startswith("gpu/nvidia-smi")
+    )
     # The rest was asked all the same, and no number of GPUs was made up.
     assert record.outcome("gpu.nvml") == "ok"
     assert record.outcome("gpu.driver.loaded") == "ok"
@@ -192,7 +206,13 @@ def test_a_killed_controller_leaves_an_unfinished_run_and_nothing_on_the_host(
         with Controller(command(lab, "-l", "n1", *options), cwd=tmp_path) as controller:
             staged = "ls -d /var/tmp/.gpufleet-freeze.* /tmp/.gpufleet-freeze.* /dev/shm/.gpufleet-freeze.*"
             wait_for(lambda: bool(node.sh(staged, check=False).out), "the staging directory")
-            wait_for(lambda: "half" in node.sh("ps ax | grep -c '[s]leep 1000' >/dev/null && echo half", check=False).out, "a probe")
+            wait_for(
+                lambda: (
+                    "half"
+                    in node.sh("ps ax | grep -c '[s]leep 1000' >/dev/null && echo half", check=False).out
+                ),
+                "a probe",
+            )
             controller.kill()
         wait_for(lambda: left_on(node) == [], "the host to be clean again", seconds=60)
     finally:

@@ -18,8 +18,17 @@ Freeze = Callable[..., Frozen]
 MODEL = "/models/kimi-k3"
 
 
-def start(node: Node, image: str, name: str, *options: str, scenario: str = "healthy", arguments: tuple[str, ...] = ()) -> None:
-    node.docker("run", "-d", "--name", name, "-e", f"LAB_SCENARIO={scenario}", *options, image, MODEL, *arguments)
+def start(
+    node: Node,
+    image: str,
+    name: str,
+    *options: str,
+    scenario: str = "healthy",
+    arguments: tuple[str, ...] = (),
+) -> None:
+    node.docker(
+        "run", "-d", "--name", name, "-e", f"LAB_SCENARIO={scenario}", *options, image, MODEL, *arguments
+    )
 
 
 def state(node: Node, name: str, what: str) -> str:
@@ -42,7 +51,15 @@ def says(node: Node, name: str, text: str) -> Callable[[], bool]:
 def frozen(node: Node, stand_in: str, freeze: Freeze) -> Record:
     """One freeze over a running, an exited and a restarting engine, and a container that is none of our business."""
     start(node, stand_in, "runs", "--gpus", '"device=0,1"', "-p", "8000:8000", "--shm-size", "1g")
-    start(node, stand_in, "failed", "--gpus", "all", scenario="weights-truncated-shard", arguments=("--api-key", "sk-canary-canary-canary-1234"))
+    start(
+        node,
+        stand_in,
+        "failed",
+        "--gpus",
+        "all",
+        scenario="weights-truncated-shard",
+        arguments=("--api-key", "sk-canary-canary-canary-1234"),
+    )
     start(node, stand_in, "loops", "--restart", "always", scenario="devices-error803")
     node.docker("run", "-d", "--name", "bystander", "--entrypoint", "sleep", stand_in, "600")
     wait_for(says(node, "runs", "Application startup complete"), "the engine to serve")
@@ -92,7 +109,9 @@ def test_engines_in_every_state(frozen: Record, node: Node) -> None:
     command = frozen.text("containers/runs/docker-run.sh")
     node.docker("rm", "-f", "runs")
     node.sh(command)
-    again = node.docker("inspect", "-f", "{{.HostConfig.ShmSize}} {{.HostConfig.DeviceRequests}} {{.Config.Cmd}}", "runs").out
+    again = node.docker(
+        "inspect", "-f", "{{.HostConfig.ShmSize}} {{.HostConfig.DeviceRequests}} {{.Config.Cmd}}", "runs"
+    ).out
     assert again == "1073741824 [{ 0 [0 1] [[gpu]] map[]}] [/models/kimi-k3]\n"
 
 
@@ -103,7 +122,8 @@ def test_a_container_that_is_removed_while_it_is_read(node: Node, stand_in: str,
         "docker rm -f gone%d >/dev/null; done"
     ).format(image=stand_in)
     loops = [
-        subprocess.Popen(["docker", "exec", node.container, "sh", "-c", script % (number, number)]) for number in range(2)
+        subprocess.Popen(["docker", "exec", node.container, "sh", "-c", script % (number, number)])
+        for number in range(2)
     ]
     try:
         result = freeze("-l", "n1")
@@ -120,7 +140,9 @@ def test_a_container_that_is_removed_while_it_is_read(node: Node, stand_in: str,
 NOISE = "yes 'INFO:     10.0.0.7:51034 - \"GET /metrics HTTP/1.1\" 200 OK' | head -c 150000000"
 
 
-def test_t9_a_log_of_300_mb_with_its_only_traceback_in_the_middle(node: Node, stand_in: str, freeze: Freeze) -> None:
+def test_t9_a_log_of_300_mb_with_its_only_traceback_in_the_middle(
+    node: Node, stand_in: str, freeze: Freeze
+) -> None:
     """Head, tail and the window round the first failure are kept, and what was cut is said."""
     script = f"echo first; {NOISE}; LAB_SCENARIO=weights-truncated-shard vllm serve m; {NOISE}; echo last"
     node.docker("run", "-d", "--name", "large", "--entrypoint", "sh", stand_in, "-c", script)
@@ -145,11 +167,19 @@ def test_t10_a_log_whose_head_was_rotated_away(node: Node, stand_in: str, freeze
     )  # fmt: skip
     path = node.docker("inspect", "-f", "{{.LogPath}}", "rotated").out.strip()
     wait_for(lambda: node.run(["test", "-e", path + ".1"], check=False).rc == 0, "a rotated log")
-    wait_for(lambda: "startup complete" not in node.sh(f"cat {path}.1 {path}").out, "the head to be gone", seconds=60)
+    wait_for(
+        lambda: "startup complete" not in node.sh(f"cat {path}.1 {path}").out,
+        "the head to be gone",
+        seconds=60,
+    )
     record = freeze("-l", "n1").record()
     kept = record.manifest["members"]["containers/rotated/log.txt.gz"]
     # A file that was rotated is read before the current one: times never go back.
-    times = [line.split()[0] for line in record.text("containers/rotated/log.txt.gz").splitlines() if line[:4] == "2026"]
+    times = [
+        line.split()[0]
+        for line in record.text("containers/rotated/log.txt.gz").splitlines()
+        if line[:4] == "2026"
+    ]
     assert times == sorted(times)
     assert kept["bytes_read"] > 1_000_000
 
@@ -182,7 +212,10 @@ def test_an_engine_without_a_container(node: Node, freeze: Freeze, lab: Any) -> 
         "setsid /opt/vllm/bin/vllm serve /models/kimi-k3 --port 8123 >/var/log/vllm.log 2>&1 </dev/null &"
     )
     try:
-        wait_for(lambda: "startup complete" in node.sh("cat /var/log/vllm.log", check=False).out, "the engine to serve")
+        wait_for(
+            lambda: "startup complete" in node.sh("cat /var/log/vllm.log", check=False).out,
+            "the engine to serve",
+        )
         record = freeze("-l", "n1").record()
     finally:
         node.sh("pkill -f /opt/vllm/bin/vllm; rm -rf /opt/vllm /var/log/vllm.log")
@@ -190,6 +223,11 @@ def test_an_engine_without_a_container(node: Node, freeze: Freeze, lab: Any) -> 
     assert len(engines) == 1
     pid = engines[0]["pid"]
     assert "startup complete" in record.text(f"processes/{pid}/log.txt.gz")
-    assert f"process {pid}: /usr/bin/python3 /opt/vllm/bin/vllm serve" in " ".join(record.text("five-questions.txt").split())
+    assert f"process {pid}: /usr/bin/python3 /opt/vllm/bin/vllm serve" in " ".join(
+        record.text("five-questions.txt").split()
+    )
     assert b"hf_canary" not in record.everything
-    assert any(value.startswith("HF_TOKEN=<redacted HF_TOKEN") for value in record.json(f"processes/{pid}/process.json")["environ"])
+    assert any(
+        value.startswith("HF_TOKEN=<redacted HF_TOKEN")
+        for value in record.json(f"processes/{pid}/process.json")["environ"]
+    )

@@ -17,10 +17,22 @@ Freeze = Callable[..., Frozen]
 CANARY = "Zq8LxW4tNv7RkPc2Ym5Hs9Bd"
 
 
-def test_t21_t22_a_value_seen_once_is_nowhere(node: Node, stand_in: str, freeze: Freeze, tmp_path: Path) -> None:
+def test_t21_t22_a_value_seen_once_is_nowhere(
+    node: Node, stand_in: str, freeze: Freeze, tmp_path: Path
+) -> None:
     """In the environment of one container, and without its name in another's log, in a file, its name, and our own output."""
     node.docker("run", "-d", "--name", "holds", "-e", f"HF_TOKEN={CANARY}", stand_in, "m")
-    node.docker("run", "-d", "--name", "vllm-says", "--entrypoint", "sh", stand_in, "-c", f"echo the word is {CANARY}; sleep 600")
+    node.docker(
+        "run",
+        "-d",
+        "--name",
+        "vllm-says",
+        "--entrypoint",
+        "sh",
+        stand_in,
+        "-c",
+        f"echo the word is {CANARY}; sleep 600",
+    )
     node.put(f"/srv/{CANARY}/notes.txt", f"remember {CANARY}\n")
     request = tmp_path / "request.json"
     request.write_text(json.dumps({"model": "m", "messages": [{"role": "user", "content": f"say {CANARY}"}]}))
@@ -46,9 +58,21 @@ def test_t21_t22_a_value_seen_once_is_nowhere(node: Node, stand_in: str, freeze:
     assert "the word is " + CANARY not in result.output
 
 
-def test_a_secret_of_one_host_in_the_record_of_another_is_a_leak(nodes: list[Node], stand_in: str, freeze: Freeze) -> None:
+def test_a_secret_of_one_host_in_the_record_of_another_is_a_leak(
+    nodes: list[Node], stand_in: str, freeze: Freeze
+) -> None:
     nodes[0].docker("run", "-d", "--name", "holds", "-e", f"API_KEY={CANARY}", stand_in, "m")
-    nodes[1].docker("run", "-d", "--name", "vllm-says", "--entrypoint", "sh", stand_in, "-c", f"echo the word is {CANARY}; sleep 600")
+    nodes[1].docker(
+        "run",
+        "-d",
+        "--name",
+        "vllm-says",
+        "--entrypoint",
+        "sh",
+        stand_in,
+        "-c",
+        f"echo the word is {CANARY}; sleep 600",
+    )
     wait_for(lambda: CANARY in nodes[1].docker("logs", "vllm-says").out, "the log")
     result = freeze(*variables(freeze_containers=["holds", "vllm-says"]))
     assert result.code != 0

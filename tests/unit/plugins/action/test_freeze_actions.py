@@ -37,7 +37,10 @@ def action(module: Any, arguments: dict[str, Any], check: bool = False, name: st
 
 def record(questions: dict[str, Any] | None = None) -> bytes:
     buffer = io.BytesIO()
-    with gzip.GzipFile(fileobj=buffer, mode="wb") as packed, tarfile.open(fileobj=packed, mode="w|") as archive:
+    with (
+        gzip.GzipFile(fileobj=buffer, mode="wb") as packed,
+        tarfile.open(fileobj=packed, mode="w|") as archive,
+    ):
         for name in ("five-questions.txt", "facts.json"):
             content = json.dumps({"schema": "gpufleet.baseline/facts/1"}).encode()
             info = tarfile.TarInfo(name)
@@ -96,7 +99,9 @@ def run(tmp_path):
     return _run.open_run(tmp_path / "repro", "1 1", {"kind": "freeze"})
 
 
-def freeze_host(run: _run.Run, host: Host, tmp_path: Path, name: str = "n1", **arguments: Any) -> dict[str, Any]:
+def freeze_host(
+    run: _run.Run, host: Host, tmp_path: Path, name: str = "n1", **arguments: Any
+) -> dict[str, Any]:
     made = action(freeze, {"run": str(run.path), **arguments})
     host.put_on(made, tmp_path)
     return made.run(None, {"inventory_hostname": name})
@@ -140,7 +145,11 @@ def test_a_host_that_dies_after_the_transfer_is_frozen_and_what_was_left_is_name
 
 def test_a_module_that_fails_is_told_in_one_line_and_t17_leaves_nothing(run, tmp_path):
     host = Host(tmp_path)
-    host.module_result = {"failed": True, "msg": "MODULE FAILURE: see below\nmore", "module_stderr": "Traceback\nKilled"}
+    host.module_result = {
+        "failed": True,
+        "msg": "MODULE FAILURE: see below\nmore",
+        "module_stderr": "Traceback\nKilled",
+    }
     result = freeze_host(run, host, tmp_path)
     assert (result["state"], result["reason"]) == ("failed", "MODULE FAILURE: see below Killed")
     assert not host.staging.exists()
@@ -205,13 +214,23 @@ def test_a_closed_run_has_facts_checksums_and_no_work_left(run, tmp_path):
     result, _screen = close(run, ["n1"])
     assert result["state"] == "complete"
     names = {str(path.relative_to(run.path)) for path in run.path.rglob("*") if path.is_file()}
-    assert names == {"SHA256SUMS", "facts/n1.json", "hosts/n1.tar.gz", "hosts/n1.tar.gz.sha256", "run.json", "summary.txt"}
+    assert names == {
+        "SHA256SUMS",
+        "facts/n1.json",
+        "hosts/n1.tar.gz",
+        "hosts/n1.tar.gz.sha256",
+        "run.json",
+        "summary.txt",
+    }
     assert "digest" not in (run.path / "run.json").read_text()
 
 
 def test_a_quarantined_record_makes_the_run_a_leak(run, tmp_path):
     freeze_host(run, Host(tmp_path), tmp_path)
-    _run.write_json(run.work("n1"), {**_run.read_json(run.work("n1")), "state": "quarantined", "leaks": ["log: HF_TOKEN of n2"]})
+    _run.write_json(
+        run.work("n1"),
+        {**_run.read_json(run.work("n1")), "state": "quarantined", "leaks": ["log: HF_TOKEN of n2"]},
+    )
     result, _screen = close(run, ["n1"])
     assert result["state"] == "leak"
     assert run.document()["hosts"]["n1"]["leaks"] == ["log: HF_TOKEN of n2"]
@@ -225,6 +244,8 @@ def test_run_dir_gives_the_same_run_to_the_same_playbook(tmp_path, monkeypatch):
 
 
 def test_run_dir_in_check_mode_makes_nothing(tmp_path):
-    result = action(run_dir, {"kind": "freeze", "reproduction": str(tmp_path / "repro")}, check=True, name="run_dir").run(None, {})
+    result = action(
+        run_dir, {"kind": "freeze", "reproduction": str(tmp_path / "repro")}, check=True, name="run_dir"
+    ).run(None, {})
     assert result["path"] == ""
     assert list(tmp_path.iterdir()) == []

@@ -38,8 +38,14 @@ def questions(documents: Any, verdicts: Any, notes: tuple[str, ...] = ()) -> tup
 
 def test_a_real_h200_host_with_an_engine_as_a_plain_process(documents, verdicts):
     text, document = questions(documents, verdicts)
-    assert "1. On which host and GPU devices did the process run?\n   tray1, names itself vm, kernel 6.18.44-gpu x86_64, boot" in text
-    assert "   driver 580.159.04\n   GPU 0 NVIDIA H200 GPU-00000000-0000-4000-8000-000000000001 at 0000:00:06.0\n" in text
+    assert (
+        "1. On which host and GPU devices did the process run?\n   tray1, names itself vm, kernel 6.18.44-gpu x86_64, boot"
+        in text
+    )
+    assert (
+        "   driver 580.159.04\n   GPU 0 NVIDIA H200 GPU-00000000-0000-4000-8000-000000000001 at 0000:00:06.0\n"
+        in text
+    )
     text = " ".join(text.split())  # from here on it does not matter where lines are wrapped
     assert "--api-key <redacted api-key" in text
     assert "torch 2.11.0" in text and "torch's CUDA 13.0" in text
@@ -52,7 +58,14 @@ def test_a_real_h200_host_with_an_engine_as_a_plain_process(documents, verdicts)
 
 def test_the_first_failure_is_told_with_stage_class_place_and_words(documents, verdicts):
     verdict = verdicts["engines"]["process:580"]["verdict"]
-    verdict.update(outcome="failed", stage="weights", failure_class="checkpoint-corrupt", confidence="high", line=31, message="SafetensorError: x")
+    verdict.update(
+        outcome="failed",
+        stage="weights",
+        failure_class="checkpoint-corrupt",
+        confidence="high",
+        line=31,
+        message="SafetensorError: x",
+    )
     text, document = questions(documents, verdicts)
     assert "failed in stage weights (checkpoint-corrupt, confidence high) at line 31 of" in text
     assert document["short"]["failure"] == "weights: checkpoint-corrupt"
@@ -68,17 +81,27 @@ def test_start_options_and_requests_of_that_moment(documents, verdicts):
 
 
 def test_a_log_that_was_not_read_is_not_measured_with_its_reason(documents, verdicts):
-    verdicts["engines"]["process:580"].update(verdict=None, why="its log was not read: timeout, no answer within 60 s")
+    verdicts["engines"]["process:580"].update(
+        verdict=None, why="its log was not read: timeout, no answer within 60 s"
+    )
     text, document = questions(documents, verdicts)
     assert "process 580: not measured: its log was not read: timeout, no answer within 60 s" in text
-    assert "failure of process 580: its log was not read: timeout, no answer within 60 s" in document["not_measured"]
+    assert (
+        "failure of process 580: its log was not read: timeout, no answer within 60 s"
+        in document["not_measured"]
+    )
     assert document["short"]["failure"] == "not measured"
 
 
 def test_t1_a_driver_that_did_not_answer_is_not_no_driver(documents, verdicts):
     driver = documents["gpu"]["driver"]
     for name in ("loaded", "told_by_the_driver"):
-        driver[name] = {"value": None, "outcome": "timeout", "source": "NVML", "message": "no answer within 60 s"}
+        driver[name] = {
+            "value": None,
+            "outcome": "timeout",
+            "source": "NVML",
+            "message": "no answer within 60 s",
+        }
     text, document = questions(documents, verdicts)
     assert "not measured: timeout, no answer within 60 s (NVML)" in text
     assert document["short"]["driver"] == "not measured"
@@ -87,7 +110,12 @@ def test_t1_a_driver_that_did_not_answer_is_not_no_driver(documents, verdicts):
 
 def test_t1_devices_that_could_not_be_listed_are_not_no_devices(documents, verdicts):
     documents["gpu"]["gpus"] = []
-    documents["gpu"]["vendors"] = {"value": None, "outcome": "error", "source": "/sys/bus/pci", "message": "broken"}
+    documents["gpu"]["vendors"] = {
+        "value": None,
+        "outcome": "error",
+        "source": "/sys/bus/pci",
+        "message": "broken",
+    }
     _text, document = questions(documents, verdicts)
     assert document["short"]["devices"] == "not measured"
     assert "devices: error, broken (/sys/bus/pci)" in document["not_measured"]
@@ -126,7 +154,16 @@ def test_an_exited_container(documents, verdicts):
 
 
 def test_two_engines_with_different_images_are_both_named(documents, verdicts):
-    other = container(name="old", id="bbb", image={"name": "x", "id": "sha256:0123456789abcdef", "digests": ["x@sha256:fedcba9876543210"], "tag_moved": True})
+    other = container(
+        name="old",
+        id="bbb",
+        image={
+            "name": "x",
+            "id": "sha256:0123456789abcdef",
+            "digests": ["x@sha256:fedcba9876543210"],
+            "tag_moved": True,
+        },
+    )
     documents["engine"].update(plain_processes=[], containers=[container(), other])
     text, document = questions(documents, verdicts)
     assert document["short"]["image"] == "sha256:e57867938722 | sha256:fedcba987654"

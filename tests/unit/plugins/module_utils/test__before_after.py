@@ -39,7 +39,10 @@ def test_a_process_whose_name_has_parentheses(tmp_path):
 def test_what_we_started_ourselves_is_no_change_of_the_host():
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
-        everything, foreign = _before_after.list_processes(), _before_after.list_processes(without=os.getpid())
+        everything, foreign = (
+            _before_after.list_processes(),
+            _before_after.list_processes(without=os.getpid()),
+        )
         pids = {int(key.split()[0]) for key in set(everything) - set(foreign)}
         assert {os.getpid(), child.pid} <= pids
         assert os.getppid() not in pids
@@ -56,14 +59,20 @@ def test_files_left_behind_are_seen(tmp_path):
 
 
 def test_our_own_staging_directory_is_no_difference():
-    after = {"/tmp/.gpufleet-freeze.x": "directory", "/tmp/.gpufleet-freeze.xy": "directory", f"{os.getpid()} 99": "python3"}
+    after = {
+        "/tmp/.gpufleet-freeze.x": "directory",
+        "/tmp/.gpufleet-freeze.xy": "directory",
+        f"{os.getpid()} 99": "python3",
+    }
     differences = _before_after.differences({}, after, ["/tmp/.gpufleet-freeze.x", str(os.getpid())])
     assert differences["added"] == ["/tmp/.gpufleet-freeze.xy"]
 
 
 def test_a_restarted_container_is_a_change():
     document = _before_after.compare(
-        probes("before", containers={"abc": "running since 1"}), probes("after", containers={"abc": "running since 2"}), []
+        probes("before", containers={"abc": "running since 1"}),
+        probes("after", containers={"abc": "running since 2"}),
+        [],
     )
     assert document["differences"]["containers"] == {"added": [], "removed": [], "changed": ["abc"]}
 

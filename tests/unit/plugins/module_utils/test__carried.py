@@ -80,5 +80,8 @@ def test_without_an_archive_nothing_changes():
 
 @pytest.mark.parametrize("text", ["no base64!", base64.b64encode(b"no zip").decode()])
 def test_a_damaged_archive_is_a_clear_error(text):
-    with pytest.raises(BaselineError, match="expected the carried libraries as a base64 zip archive"), carried(text):
+    with (
+        pytest.raises(BaselineError, match="expected the carried libraries as a base64 zip archive"),
+        carried(text),
+    ):
         pass

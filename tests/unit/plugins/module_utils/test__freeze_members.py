@@ -87,7 +87,10 @@ def test_t22_names_of_members_hold_no_secret_and_stay_inside(members, redactor):
     redactor.learn_environment([f"API_KEY={SECRET}"])
     members.add_files({f"../../etc/{SECRET}/x\n.txt": b"1", "/abs/./y.txt": b"2"}, "test")
     paths = sorted(member.path for member in members.all())
-    assert all(SECRET not in path and ".." not in path and not path.startswith("/") and "\n" not in path for path in paths)
+    assert all(
+        SECRET not in path and ".." not in path and not path.startswith("/") and "\n" not in path
+        for path in paths
+    )
     assert "abs/y.txt" in paths
 
 
@@ -100,7 +103,9 @@ def test_two_members_of_one_name_are_both_kept(members):
 def test_t27_coverage_and_checksums_survive_redaction(members, redactor):
     redactor.learn_environment(["API_KEY=coverage-coverage"])
     members.add_files({"a.txt": b"1"}, "test")
-    members.replace_manifest({"coverage": {"probes": 44, "ok": 41}, "probes": {"x": {"message": f"TOKEN={SECRET}"}}})
+    members.replace_manifest(
+        {"coverage": {"probes": 44, "ok": 41}, "probes": {"x": {"message": f"TOKEN={SECRET}"}}}
+    )
     manifest = json.loads(content(members, "manifest.json"))
     assert manifest["coverage"] == {"probes": 44, "ok": 41}
     assert len(manifest["members"]["a.txt"]["sha256"]) == 64

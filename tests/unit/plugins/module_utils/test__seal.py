@@ -82,7 +82,9 @@ def test_order_and_metadata_depend_on_the_content_alone(staging):
     with tarfile.open(fileobj=io.BytesIO(sealed(staging, FILES))) as archive:
         infos = archive.getmembers()
     assert [info.name for info in infos[:3]] == ["five-questions.txt", "manifest.json", "facts.json"]
-    assert {(info.mode, info.uid, info.gid, info.uname, info.mtime) for info in infos} == {(0o600, 0, 0, "", 1700000000)}
+    assert {(info.mode, info.uid, info.gid, info.uname, info.mtime) for info in infos} == {
+        (0o600, 0, 0, "", 1700000000)
+    }
 
 
 def test_sha256_and_size_are_those_of_the_file(staging):
@@ -117,7 +119,12 @@ def test_t23_the_second_scan_is_quiet_about_a_clean_archive(staging):
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(st.dictionaries(st.text("abcdefgh/_.é", min_size=1, max_size=40).filter(lambda p: p.strip("/.")), st.binary(max_size=2000)))
+@given(
+    st.dictionaries(
+        st.text("abcdefgh/_.é", min_size=1, max_size=40).filter(lambda p: p.strip("/.")),
+        st.binary(max_size=2000),
+    )
+)
 def test_any_member_comes_back(staging, files):
     files = {path.strip("/"): content for path, content in files.items() if "//" not in path}
     with tarfile.open(fileobj=io.BytesIO(sealed(staging, files))) as archive:

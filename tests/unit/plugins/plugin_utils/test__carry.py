@@ -30,7 +30,9 @@ def test_the_shipped_lock_file_is_readable_and_complete():
     assert names == {"charset-normalizer", "docker", "idna", "nvidia-ml-py", "requests", "urllib3"}
 
 
-@pytest.mark.parametrize("line", ["docker", "docker==7.2.0", "docker>=7 --hash=sha256:" + "0" * 64, "docker==7 --hash=md5:00"])
+@pytest.mark.parametrize(
+    "line", ["docker", "docker==7.2.0", "docker>=7 --hash=sha256:" + "0" * 64, "docker==7 --hash=md5:00"]
+)
 def test_a_line_without_pin_or_hash_is_refused(line):
     with pytest.raises(BaselineError, match="line 1: expected NAME==VERSION --hash=sha256"):
         _carry.read_requirements(line)

@@ -11,8 +11,17 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._freeze_summary 
 from hypothesis import given
 from hypothesis import strategies as st
 
-GOOD = {"devices": "4 x NVIDIA GB300", "driver": "580.159.04", "image": "sha256:3f2a9c0b1d2e", "engine": "vllm 0.27.1", "failure": "weights"}
-WHERE = [("Run", "/root/repro/run-001"), ("Next", "tar -xzOf /root/repro/run-001/hosts/n1.tar.gz five-questions.txt")]
+GOOD = {
+    "devices": "4 x NVIDIA GB300",
+    "driver": "580.159.04",
+    "image": "sha256:3f2a9c0b1d2e",
+    "engine": "vllm 0.27.1",
+    "failure": "weights",
+}
+WHERE = [
+    ("Run", "/root/repro/run-001"),
+    ("Next", "tar -xzOf /root/repro/run-001/hosts/n1.tar.gz five-questions.txt"),
+]
 
 
 def frozen(host: str, **other: str) -> HostResult:
@@ -86,7 +95,11 @@ words = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zl
     )
 )
 def test_the_screen_is_at_most_25_lines_of_100_columns(results):
-    lines = summary.render("Freeze", results, [("Coverage", "x"), ("Run", "/r"), ("Summary", "/s"), ("Next", "n"), ("Verify", "v")])
+    lines = summary.render(
+        "Freeze",
+        results,
+        [("Coverage", "x"), ("Run", "/r"), ("Summary", "/s"), ("Next", "n"), ("Verify", "v")],
+    )
     assert len(lines) <= 25
     assert max(len(line) for line in lines) <= 100
 

@@ -97,13 +97,23 @@ def test_a_controller_is_its_number_and_its_start(tmp_path):
 
 @pytest.mark.parametrize(
     ("host", "name"),
-    [("tray-1.example.org", "tray-1.example.org"), ("a b", "a%20b"), ("../up", "%2E.%2Fup"), ("[::1]:22", "%5B%3A%3A1%5D%3A22"), (".x", "%2Ex")],
+    [
+        ("tray-1.example.org", "tray-1.example.org"),
+        ("a b", "a%20b"),
+        ("../up", "%2E.%2Fup"),
+        ("[::1]:22", "%5B%3A%3A1%5D%3A22"),
+        (".x", "%2Ex"),
+    ],
 )
 def test_host_names_become_file_names(host, name):
     assert _run.safe_name(host) == name
 
 
-@given(st.lists(st.text(min_size=1), min_size=2, max_size=2, unique=True).filter(lambda pair: all(_encodable(x) for x in pair)))
+@given(
+    st.lists(st.text(min_size=1), min_size=2, max_size=2, unique=True).filter(
+        lambda pair: all(_encodable(x) for x in pair)
+    )
+)
 def test_different_hosts_have_different_safe_names(pair):
     first, second = (_run.safe_name(host) for host in pair)
     assert first != second
@@ -123,8 +133,13 @@ def test_checksums_are_those_of_coreutils_and_cover_everything_but_themselves(tm
     _run.write_bytes(run.path / "hosts" / "a%20b.tar.gz", b"record")
     _run.write_json(run.work("a b"), {"state": "frozen"})
     _run.write_checksums(run, {})
-    checked = subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=run.path, capture_output=True, text=True, check=True)
-    assert sorted(line.split(":")[0] for line in checked.stdout.splitlines()) == ["hosts/a%20b.tar.gz", "run.json"]
+    checked = subprocess.run(
+        ["sha256sum", "-c", "SHA256SUMS"], cwd=run.path, capture_output=True, text=True, check=True
+    )
+    assert sorted(line.split(":")[0] for line in checked.stdout.splitlines()) == [
+        "hosts/a%20b.tar.gz",
+        "run.json",
+    ]
 
 
 def test_a_document_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):

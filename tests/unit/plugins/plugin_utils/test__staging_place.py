@@ -35,7 +35,9 @@ def test_a_place_with_a_space_or_a_quote_in_its_name(tmp_path):
 
 
 def test_a_missing_place_is_passed_over(tmp_path):
-    assert _staging_place.parse_made(make(tmp_path / "missing", tmp_path).stdout).path.startswith(str(tmp_path))
+    assert _staging_place.parse_made(make(tmp_path / "missing", tmp_path).stdout).path.startswith(
+        str(tmp_path)
+    )
 
 
 def test_no_place_at_all_is_said(tmp_path):
@@ -45,7 +47,11 @@ def test_no_place_at_all_is_said(tmp_path):
 
 
 def test_what_a_killed_run_left_is_removed_after_a_day_and_nothing_else(tmp_path):
-    old, young, other = tmp_path / ".gpufleet-freeze.old", tmp_path / ".gpufleet-freeze.young", tmp_path / "other"
+    old, young, other = (
+        tmp_path / ".gpufleet-freeze.old",
+        tmp_path / ".gpufleet-freeze.young",
+        tmp_path / "other",
+    )
     for path in (old, young, other):
         path.mkdir()
         (path / "record.tar.gz").write_text("")

@@ -54,7 +54,9 @@ def test_a_record_arrives_closed_to_others_with_its_checksum(tmp_path):
     assert not (tmp_path / "h.tar.gz.part").exists()
 
 
-@pytest.mark.parametrize("first", [AnsibleConnectionFailure("cut"), AnsibleError("sftp failed"), b"half", b"sealed recorX"])
+@pytest.mark.parametrize(
+    "first", [AnsibleConnectionFailure("cut"), AnsibleError("sftp failed"), b"half", b"sealed recorX"]
+)
 def test_a_bad_transfer_is_tried_again(tmp_path, first):
     connection = Connection(first, CONTENT)
     fetch(connection, tmp_path / "h.tar.gz")
