@@ -140,12 +140,13 @@ def _coverage(results: list[HostResult]) -> dict[str, Any]:
 
 def _where(run: _run.Run, results: list[HostResult]) -> list[tuple[str, str]]:
     coverage = _coverage(results)
+    hosts = f"{coverage['hosts_frozen']} of {coverage['hosts']} hosts"
+    probes = f"{coverage['probes_ok']} of {coverage['probes']} probes ok"
     lines = [
-        ("Coverage", f"{coverage['hosts_frozen']} of {coverage['hosts']} hosts; "
-         f"{coverage['probes_ok']} of {coverage['probes']} probes ok; the rest is named in each manifest.json"),
+        ("Coverage", f"{hosts}; {probes}; the rest is named in each manifest.json"),
         ("Run", str(run.path)),
         ("Summary", str(run.path / "summary.txt")),
-    ]  # fmt: skip
+    ]
     first = next((result.host for result in results if result.state == summary.FROZEN), None)
     if first is not None:
         record = run.record(first)

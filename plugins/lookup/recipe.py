@@ -68,13 +68,12 @@ _raw:
   contains:
     boundary:
       description:
-        - The limits by name, RV(_raw[].boundary.sources) saying how each was come by; model facts,
+        - The limits by name, its C(sources) saying how each was come by; model facts,
           features, and notes on what contradicts itself.
       type: dict
     launch:
       description:
-        - RV(_raw[].launch.image), RV(_raw[].launch.node_count) and RV(_raw[].launch.ranks), a list of role,
-          argv and env.
+        - C(image), C(node_count), and C(ranks), a list of role, argv and env.
         - Null for a model file in YAML.
       type: dict
     source:

@@ -117,7 +117,7 @@ def probes(docker_listing: Callable[[str], Listing], when: str) -> List[ProbeSpe
 
 
 def compare(before: Mapping[str, Probe], after: Mapping[str, Probe], own: Sequence[str]) -> Dict[str, Any]:
-    """The document: both lists, and what differs. Entries that name one of ``own`` (staging path, our pids) are left out."""
+    """The document: both lists, and what differs. Entries that name one of ``own`` (staging, our pids) are left out."""
     document: Dict[str, Any] = {"schema": SCHEMA, "differences": {}, "before": {}, "after": {}}
     for kind in KINDS:
         first, second = before["before.%s" % kind], after["after.%s" % kind]

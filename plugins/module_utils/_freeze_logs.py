@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the gpufleet.baseline authors
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The logs of a freeze: which there are, what is kept of them, and the first failure of each (private to the collection).
+"""The logs of a freeze: which, what is kept of them, and the first failure of each (private to the collection).
 
-Every log is read in a child that can be killed: a socket that stops sending or a disk that stops answering costs that log.
-A log that teaches a new secret has those written again that were written before it was known. What is written is what the
-first failure is looked for in, so its line numbers are those of the record.
+Every log is read in a child that can be killed: a socket that stops sending or a disk that stops answering costs
+that log. A log that teaches a new secret has those written again that were written before it was known. What is
+written is what the first failure is looked for in, so its line numbers are those of the record.
 """
 
 from __future__ import annotations
@@ -152,8 +152,8 @@ def _find_first_failure(blocks: Iterator[bytes]) -> Optional[int]:
 def limit_for(wanted: int, logs: int, free: int) -> tuple[int, str]:
     """Bytes that each log may have in the record, and in words when the space forces less than was wanted.
 
-    A log is on the disk twice at the end, once by itself and once in the archive; both are compressed, to a tenth at most as a rule,
-    but that is not known before.
+    A log is on the disk twice at the end, once by itself and once in the archive; both are compressed, to a tenth
+    at most as a rule, but that is not known before.
     """
     possible = free // 2 // max(1, logs)
     if wanted <= possible:
@@ -196,7 +196,7 @@ def _member_of(collected: Collected, probe: str, otherwise: str) -> str:
 
 
 def _output_file(read: Mapping[str, Any]) -> str:
-    """The file that a process writes its errors to, else its output; empty when that is a pipe, a terminal or a journal."""
+    """The file that a process writes its errors to, else its output; empty for a pipe, a terminal or a journal."""
     outputs = (read.get("open") or {}).get("outputs") or {}
     for descriptor in ("2", "1"):
         target = str(outputs.get(descriptor) or "")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the gpufleet.baseline authors
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The members of a record while it is being made: each one redacted, or left out and named (private to the collection)."""
+"""The members of a record while it is made: each one redacted, or left out and named (private to the collection)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BLOCK = 256 * 1024
 
 
 class Members:
-    """Collects members; what cannot be redacted or written never gets in, and stands in the manifest with its reason."""
+    """Collects members; what cannot be redacted or written stays out, and stands in the manifest with its reason."""
 
     def __init__(self, staging: Staging, redactor: Redactor) -> None:
         self._staging = staging
@@ -94,11 +94,12 @@ class Members:
         """The redacted content; None when redaction failed, for then nothing of it may leave the host."""
         try:
             result: bytes = redact()
-        except Exception as error:  # whatever went wrong, the raw text must not be kept instead
+        # Whatever went wrong, a fault of ours included, the raw text must not be kept instead.
+        except Exception as error:  # noqa: BLE001
             reason = "it could not be redacted (%s)" % type(error).__name__
             try:
                 self.left_out[self._path(path)] = reason
-            except Exception:  # not even its name
+            except Exception:  # noqa: BLE001 - not even its name
                 self.left_out["unnamed"] = reason
             return None
         return result

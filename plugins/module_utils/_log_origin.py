@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Where the log of a container or process comes from (private to the collection).
 
-The json-file driver's files are read from the disk: that is faster than the Engine, works while its socket hangs, and has the
-rotated files. Any other driver's log comes through the Engine.
+The json-file driver's files are read from the disk: that is faster than the Engine, works while its socket hangs,
+and has the rotated files. Any other driver's log comes through the Engine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._docker import E
 
 BLOCK = 256 * 1024
 # An Engine that sends nothing for so long has no more to send, or hangs.
-SILENCE_SECONDS = 30.0
+SILENCE_SECONDS = 30
 
 
 @dataclass(frozen=True)

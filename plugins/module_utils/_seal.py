@@ -17,6 +17,7 @@ import json
 import tarfile
 import zlib
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Protocol, Sequence
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._staging import Spool
@@ -119,7 +120,7 @@ def write_archive(members: Sequence[Member], target: BinaryIO, time: int) -> tup
         opened.seek(0)
         writer.write(info.tobuf(tarfile.PAX_FORMAT))
         writer.set_level(0 if is_compressed(member.path) else 6)
-        for block in iter(lambda: opened.read(BLOCK), b""):
+        for block in iter(partial(opened.read, BLOCK), b""):
             writer.write(block)
         writer.set_level(6)
         writer.write(b"\0" * (-info.size % tarfile.BLOCKSIZE))

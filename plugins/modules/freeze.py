@@ -12,9 +12,10 @@ version_added: 0.1.0
 author:
   - the gpufleet.baseline authors (@gpufleet)
 description:
-  - Collects host, driver, GPUs, containers, images, logs, environment, versions and the order of earlier changes, removes
-    secrets, and seals it all into one F(tar.gz) with a manifest.
-  - Changes nothing on the host. Nothing is installed, started, stopped or pulled; no CUDA context is opened; no request is sent.
+  - Collects host, driver, GPUs, containers, images, logs, environment, versions and the order of earlier changes,
+    removes secrets, and seals it all into one F(tar.gz) with a manifest.
+  - Changes nothing on the host. Nothing is installed, started, stopped or pulled; no CUDA context is opened; no
+    request is sent.
   - Use the role P(gpufleet.baseline.freeze#role), which opens the run, calls this for every host, and closes the run.
 extends_documentation_fragment:
   - gpufleet.baseline._attributes
@@ -56,8 +57,8 @@ options:
     default: ""
   log_limit_mib:
     description:
-      - A container's log up to this size, in MiB, is kept whole. Of a longer one head, tail and the window round the first failure
-        are kept, and the record says what was cut.
+      - A container's log up to this size, in MiB, is kept whole. Of a longer one head, tail and the window round the
+        first failure are kept, and the record says what was cut.
     type: int
     default: 2048
   smi_deadline:
@@ -196,13 +197,15 @@ plan:
   sample: ["gpu.smi.query: nvidia-smi -q"]
 """
 
+from typing import Any
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufleet.baseline.plugins.module_utils._carried import carried
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
 from ansible_collections.gpufleet.baseline.plugins.module_utils._freeze import freeze, plan
 
 
-def argument_spec() -> dict:
+def argument_spec() -> dict[str, Any]:
     """The options of the module."""
     change = {
         "time": {"type": "str", "required": True},

@@ -12,8 +12,8 @@ version_added: 0.1.0
 author:
   - the gpufleet.baseline authors (@gpufleet)
 description:
-  - Every host returns keyed digests of the secrets it found, never the values. This tests one host's record on the controller
-    against the digests of all others.
+  - Every host returns keyed digests of the secrets it found, never the values. This tests one host's record on the
+    controller against the digests of all others.
   - A record with a hit is moved to F(quarantine/) in the run.
   - Runs on the controller and connects to no host.
 extends_documentation_fragment:

@@ -12,7 +12,8 @@ version_added: 0.1.0
 author:
   - the gpufleet.baseline authors (@gpufleet)
 description:
-  - Makes the next run directory of a reproduction on the controller, and the reproduction's redaction key when it has none.
+  - Makes the next run directory of a reproduction on the controller, and the reproduction's redaction key when it
+    has none.
   - A run is never overwritten. Called again in the same playbook run it returns the run that is open already.
   - Runs on the controller and connects to no host; call it with C(run_once).
 extends_documentation_fragment:

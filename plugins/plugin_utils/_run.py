@@ -59,7 +59,8 @@ class Run:
 
     def document(self) -> dict[str, Any]:
         """The content of run.json."""
-        return read_json(self.path / "run.json")
+        found: dict[str, Any] = read_json(self.path / "run.json")
+        return found
 
     def key(self) -> bytes:
         """The key of this reproduction's stand-ins."""
@@ -121,10 +122,17 @@ def open_run(reproduction: Path, controller: str, begin: dict[str, Any]) -> Run:
         break
     (path / "hosts").mkdir(mode=0o700)
     (path / WORK_DIRECTORY).mkdir(mode=0o700)
-    document = {"schema": SCHEMA, "run": path.name, "reproduction": reproduction.name, "state": COLLECTING}
-    document.update(
-        {"started": now(), "ended": "", "controller": {"process": controller}, "hosts": {}}, **begin
-    )
+    document = {
+        "schema": SCHEMA,
+        "run": path.name,
+        "reproduction": reproduction.name,
+        "state": COLLECTING,
+        "started": now(),
+        "ended": "",
+        "controller": {"process": controller},
+        "hosts": {},
+        **begin,
+    }
     write_json(path / "run.json", document)
     return Run(path)
 

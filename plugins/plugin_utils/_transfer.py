@@ -42,7 +42,7 @@ def fetch_record(connection: Any, remote: str, local: Path, size: int, sha256: s
     """Fetch ``remote`` to ``local`` and write its checksum beside it; raises BaselineError and leaves no part of it."""
     part = local.with_name(local.name + ".part")
     last = ""
-    for attempt in range(ATTEMPTS):
+    for _attempt in range(ATTEMPTS):
         for method in transfer_methods(connection.transport, _configured(connection), size):
             last = _fetch_once(connection, remote, part, method) or _difference(part, size, sha256)
             if not last:

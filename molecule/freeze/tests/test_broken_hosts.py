@@ -147,7 +147,8 @@ def test_a_host_without_docker(node: Node, freeze: Freeze) -> None:
 
 
 def test_a_docker_socket_that_never_answers(node: Node, freeze: Freeze) -> None:
-    script = "import socket, signal; s = socket.socket(socket.AF_UNIX); s.bind('/run/hung.sock'); s.listen(9); signal.pause()"
+    listen = "s = socket.socket(socket.AF_UNIX); s.bind('/run/hung.sock'); s.listen(9)"
+    script = f"import socket, signal; {listen}; signal.pause()"
     node.sh(f'setsid python3 -c "{script}" >/dev/null 2>&1 </dev/null &')
     wait_for(lambda: node.run(["test", "-S", "/run/hung.sock"], check=False).rc == 0, "the socket")
     try:

@@ -102,7 +102,8 @@ def test_engines_in_every_state(frozen: Record, node: Node) -> None:
 
     # the five questions stand first, and each is answered
     text = frozen.text("five-questions.txt")
-    assert "container failed" in text and "failed in stage weights" in text
+    assert "container failed" in text
+    assert "failed in stage weights" in text
     assert "4 x" in str(frozen.facts["gpu"]["summary"])
 
     # the rebuilt command starts the same container again
@@ -134,7 +135,8 @@ def test_a_container_that_is_removed_while_it_is_read(node: Node, stand_in: str,
     assert result.code == 0, result.output
     record = result.record()
     for container in record.facts["engine"]["containers"]:
-        assert container["id"] and container["name"].startswith("gone")
+        assert container["id"]
+        assert container["name"].startswith("gone")
 
 
 NOISE = "yes 'INFO:     10.0.0.7:51034 - \"GET /metrics HTTP/1.1\" 200 OK' | head -c 150000000"
@@ -155,7 +157,8 @@ def test_t9_a_log_of_300_mb_with_its_only_traceback_in_the_middle(
     assert kept["bytes_kept"] < 12_000_000
     assert sum(cut["bytes"] for cut in kept["cuts"]) + kept["bytes_kept"] >= kept["bytes_seen"]
     lines = record.text("containers/large/log.txt.gz").splitlines()
-    assert lines[0].endswith(" first") and lines[-1].endswith(" last")
+    assert lines[0].endswith(" first")
+    assert lines[-1].endswith(" last")
     verdict = record.verdict("large")["verdict"]
     assert (verdict["stage"], verdict["failure_class"]) == ("weights", "checkpoint-corrupt")
     assert "SafetensorError" in lines[verdict["exception_line"] - 1]
@@ -185,7 +188,10 @@ def test_t10_a_log_whose_head_was_rotated_away(node: Node, stand_in: str, freeze
 
 
 def test_a_container_of_compose_with_its_files(node: Node, stand_in: str, freeze: Freeze) -> None:
-    compose = f"services:\n  engine:\n    image: {stand_in}\n    command: {MODEL}\n    environment:\n      HF_TOKEN: hf_canarycanarycanarycanary00\n"
+    compose = (
+        f"services:\n  engine:\n    image: {stand_in}\n    command: {MODEL}\n"
+        "    environment:\n      HF_TOKEN: hf_canarycanarycanarycanary00\n"
+    )
     node.put("/srv/kimi/compose.yaml", compose)
     start(
         node, stand_in, "kimi-engine-1",

@@ -20,7 +20,7 @@ CANARY = "Zq8LxW4tNv7RkPc2Ym5Hs9Bd"
 def test_t21_t22_a_value_seen_once_is_nowhere(
     node: Node, stand_in: str, freeze: Freeze, tmp_path: Path
 ) -> None:
-    """In the environment of one container, and without its name in another's log, in a file, its name, and our own output."""
+    """In a container's environment, and without its name in another's log, in a file, its name, and our own output."""
     node.docker("run", "-d", "--name", "holds", "-e", f"HF_TOKEN={CANARY}", stand_in, "m")
     node.docker(
         "run",
@@ -39,7 +39,8 @@ def test_t21_t22_a_value_seen_once_is_nowhere(
     result = freeze(
         "-l", "n1", "-vvv",
         *variables(
-            freeze_containers=["holds", "vllm-says"], freeze_extra_files=["/srv/*/notes.txt"], freeze_request_file=str(request), freeze_note=f"it uses {CANARY}",
+            freeze_containers=["holds", "vllm-says"], freeze_extra_files=["/srv/*/notes.txt"],
+            freeze_request_file=str(request), freeze_note=f"it uses {CANARY}",
             freeze_earlier_changes=[{"time": "2026-08-09T14:30:00Z", "who": "me", "what": f"HF_TOKEN={CANARY}"}],
         ),
     )  # fmt: skip

@@ -38,17 +38,16 @@ def questions(documents: Any, verdicts: Any, notes: tuple[str, ...] = ()) -> tup
 
 def test_a_real_h200_host_with_an_engine_as_a_plain_process(documents, verdicts):
     text, document = questions(documents, verdicts)
-    assert (
-        "1. On which host and GPU devices did the process run?\n   tray1, names itself vm, kernel 6.18.44-gpu x86_64, boot"
-        in text
-    )
+    assert "1. On which host and GPU devices did the process run?\n   tray1, names itself vm, kernel" in text
+    assert "vm, kernel 6.18.44-gpu x86_64, boot" in text
     assert (
         "   driver 580.159.04\n   GPU 0 NVIDIA H200 GPU-00000000-0000-4000-8000-000000000001 at 0000:00:06.0\n"
         in text
     )
     text = " ".join(text.split())  # from here on it does not matter where lines are wrapped
     assert "--api-key <redacted api-key" in text
-    assert "torch 2.11.0" in text and "torch's CUDA 13.0" in text
+    assert "torch 2.11.0" in text
+    assert "torch's CUDA 13.0" in text
     assert document["short"] == {
         "devices": "1 x NVIDIA H200", "driver": "580.159.04", "image": "no image", "engine": "no vllm",
         "failure": document["short"]["failure"],
@@ -130,13 +129,19 @@ def test_a_host_without_an_engine_says_so_in_every_answer(documents, verdicts):
 
 def container(**other: Any) -> dict[str, Any]:
     made = {
-        "name": "vllm", "id": "97a0a4f4727b8f2a", "command": ["vllm", "serve", "m"], "environment": ["A=1"], "restart_count": 3,
+        "name": "vllm", "id": "97a0a4f4727b8f2a", "command": ["vllm", "serve", "m"], "environment": ["A=1"],
+        "restart_count": 3,
         "state": {"status": "exited", "exit_code": 1},
-        "image": {"name": "vllm/vllm-openai:kimi-k3", "id": "sha256:e57867938722aaaa", "digests": [], "tag_moved": False},
+        "image": {
+            "name": "vllm/vllm-openai:kimi-k3", "id": "sha256:e57867938722aaaa", "digests": [], "tag_moved": False,
+        },
         "gpu_request": {"modes": ["device request (--gpus)"]},
         "visible_devices": {"value": None, "outcome": "absent", "source": "", "message": "the container does not run"},
         "versions": {"value": {"vllm": ["0.27.1"], "torch": ["2.13.0"]}, "outcome": "ok", "source": "", "message": ""},
-        "cuda": {"value": {"torch_build": "13.0", "image_cuda_version": "13.2"}, "outcome": "ok", "source": "", "message": ""},
+        "cuda": {
+            "value": {"torch_build": "13.0", "image_cuda_version": "13.2"},
+            "outcome": "ok", "source": "", "message": "",
+        },
     }  # fmt: skip
     made.update(other)
     return made

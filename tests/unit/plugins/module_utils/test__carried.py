@@ -51,9 +51,16 @@ def test_packages_and_modules_are_imported_without_a_file(tmp_path, monkeypatch)
 
 def test_the_importer_is_gone_afterwards_also_after_an_error():
     before = list(sys.meta_path)
-    with pytest.raises(RuntimeError), carried(archive(**{"travelling_two.py": ""})):
-        assert sys.meta_path != before
-        raise RuntimeError
+    during: list[object] = []
+
+    def fail() -> None:
+        with carried(archive(**{"travelling_two.py": ""})):
+            during.extend(sys.meta_path)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert during != before
     assert sys.meta_path == before
     with pytest.raises(ImportError):
         import travelling_two  # noqa: F401

@@ -56,7 +56,8 @@ def test_t21_also_out_of_a_compressed_member(members, redactor, tmp_path):
     members.refresh()
     text = gzip.decompress(content(members, "logs/x.gz"))
     assert SECRET.encode() not in text
-    assert text.startswith(b"line\n" * 1000) and text.endswith(b"\nlast\n")
+    assert text.startswith(b"line\n" * 1000)
+    assert text.endswith(b"\nlast\n")
 
 
 def test_t26_what_cannot_be_redacted_is_left_out_and_named(members, redactor, monkeypatch):

@@ -22,7 +22,7 @@ def directory(tmp_path):
 
 def test_t17_a_directory_that_others_can_read_is_refused(directory):
     directory.chmod(0o750)
-    with pytest.raises(BaselineError, match="expected the staging directory .* with mode 0700, found 0750"):
+    with pytest.raises(BaselineError, match=r"expected the staging directory .* with mode 0700, found 0750"):
         _staging.Staging(str(directory))
 
 
@@ -74,7 +74,7 @@ def test_a_spool_gives_back_what_it_took_and_has_no_name(directory, size):
 def test_t12_too_little_space_is_refused_before_anything_is_written(directory, monkeypatch):
     with _staging.Staging(str(directory)) as staging:
         monkeypatch.setattr(staging, "free_bytes", lambda: _staging.LEAST_FREE_BYTES - 1)
-        with pytest.raises(BaselineError, match="expected at least 16 MiB free in .*; nothing was written"):
+        with pytest.raises(BaselineError, match=r"expected at least 16 MiB free in .*; nothing was written"):
             staging.require_space()
     assert list(directory.iterdir()) == []
 

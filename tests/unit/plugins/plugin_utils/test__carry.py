@@ -49,13 +49,13 @@ def test_only_python_files_travel_and_equal_wheels_give_equal_archives(wheels):
 
 def test_a_wheel_with_another_content_is_refused(wheels):
     directory, _sha256 = wheels
-    with pytest.raises(BaselineError, match="expected sha256 0000.*, found .*; fetch the file again"):
+    with pytest.raises(BaselineError, match=r"expected sha256 0000.*, found .*; fetch the file again"):
         _carry.build_archive([_carry.Requirement("some-lib", "1.0", "0" * 64)], directory)
 
 
 def test_a_missing_wheel_is_named_with_the_command_that_gets_it(wheels):
     directory, sha256 = wheels
-    with pytest.raises(BaselineError, match="pip download --no-deps -d .* some-lib==2.0"):
+    with pytest.raises(BaselineError, match=r"pip download --no-deps -d .* some-lib==2.0"):
         _carry.build_archive([_carry.Requirement("some-lib", "2.0", sha256)], directory)
 
 

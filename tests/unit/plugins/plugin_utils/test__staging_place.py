@@ -60,7 +60,8 @@ def test_what_a_killed_run_left_is_removed_after_a_day_and_nothing_else(tmp_path
     made = _staging_place.parse_made(make(tmp_path).stdout)
     assert made.stale_removed == [str(old)]
     assert not old.exists()
-    assert young.exists() and other.exists()
+    assert young.exists()
+    assert other.exists()
 
 
 def test_a_banner_round_the_answer_does_no_harm():

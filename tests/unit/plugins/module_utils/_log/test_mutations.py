@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the gpufleet.baseline authors
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# ruff: noqa: E501 (lines of logs stand whole)
 """Worked logs cut, shuffled, thinned, wrapped and littered: never an exception, never sure and wrong."""
 
 from __future__ import annotations
