@@ -176,13 +176,18 @@ def judge(case: Case, waivers: Sequence[Waiver] = ()) -> Result:
         if rule.host is not None:
             findings += _ask_hosts(rule, case, live)
         elif rule.group is not None and case.hosts:
-            answer = rule.group(case)
+            answer = _whole(rule, rule.group(case))
             waiver = next((item for item in live if item.rule == rule.id and not item.hosts), None)
             findings.append(
                 Finding(rule, answer, answer.hosts, _evidence(case, answer, answer.hosts), waiver)
             )
     ended = tuple(waiver for waiver in waivers if waiver not in live)
     return Result(case, tuple(findings), ended)
+
+
+def _whole(rule: Rule, answer: Answer) -> Answer:
+    """An answer that came before the rule knew what exactly it wants says the rule's title."""
+    return answer if answer.wanted else answer.want(rule.title)
 
 
 def _ask_hosts(rule: Rule, case: Case, waivers: Sequence[Waiver]) -> list[Finding]:
@@ -192,7 +197,7 @@ def _ask_hosts(rule: Rule, case: Case, waivers: Sequence[Waiver]) -> list[Findin
     for host in case.hosts:
         if (host.reason and rule.id != PRESENCE) or rule.host is None:
             continue
-        answer = rule.host(case, host)
+        answer = _whole(rule, rule.host(case, host))
         waiver = next((item for item in waivers if item.covers(rule.id, host.name)), None)
         key = (answer.verdict, answer.found, answer.reason, answer.remedy, answer.wanted, waiver)
         groups.setdefault(key, []).append((host, answer))

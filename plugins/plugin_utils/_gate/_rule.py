@@ -157,7 +157,7 @@ def undecided(found: str, reason: str, remedy: str, *facts: Measured) -> Answer:
 def unmeasured(what: str, fact: Measured, remedy: str = "") -> Answer:
     """A fact that was not measured, in the words of its probe."""
     root = fact.outcome == DENIED
-    reason = f"{what} was not measured ({fact.outcome}): {fact.message or 'no reason given'}"
+    reason = f"not measured ({fact.outcome}): {what}: {fact.message or 'no reason given'}"
     return Answer(
         UNDECIDED,
         "not measured",
@@ -251,7 +251,7 @@ def equal_over(
     lacking = {**{host.name: Measured(message=host.reason) for host in case.missing}, **unread}
     if lacking:
         names = tuple(lacking)
-        reason = f"{what} was not measured on {name_hosts(names)}: {next(iter(lacking.values())).message}"
+        reason = f"not measured on {name_hosts(names)}: {what}: {next(iter(lacking.values())).message}"
         root = any(fact.outcome == DENIED for fact in unread.values())
         answer = undecided(usual or "not measured", reason, AS_ROOT if root else "measure these hosts too")
         return replace(answer, hosts=names, needs_root=root, facts=tuple(unread.values()))
