@@ -14,6 +14,7 @@ launch's own flags are put into the recorded ones, and nothing else is changed.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -64,34 +65,48 @@ def setting(name: str, default: str) -> str:
 class Launch:
     """What `vllm serve` was asked for: the model, and the flags under vLLM's own names."""
 
-    SHORT = {"-tp": "tensor_parallel_size", "-pp": "pipeline_parallel_size", "-dp": "data_parallel_size"}
-    SHORT.update({"-q": "quantization", "-r": "node_rank", "-n": "nnodes"})
-
     def __init__(self, argv: List[str]) -> None:
         self.model = ""
         self.flags: Dict[str, Any] = {}
+        self.unknown: List[str] = []
         words = list(argv)
         while words:
             word = words.pop(0)
-            if not word.startswith("-"):
-                self.model = self.model or word
-                continue
-            name, equals, value = word.partition("=")
-            name = self.SHORT.get(name, name.lstrip("-").replace("-", "_"))
-            if not equals and words and not re.match(r"--?[a-zA-Z]", words[0]):
-                value, equals = words.pop(0), "="
-            if not equals and name.startswith("no_"):
-                self.flags[name[3:]] = False
+            if word.startswith("-"):
+                self.read_flag(word, words)
+            elif self.model:
+                self.unknown.append(word)
             else:
-                self.flags[name] = typed(value) if equals else True
+                self.model = word
         self.model = str(self.flags.get("model", self.model))
 
+    def read_flag(self, word: str, words: List[str]) -> None:
+        """Take a flag, and its values from the words behind it, as vLLM's own list of flags says."""
+        name, equals, value = word.partition("=")
+        first, dot, rest = name.partition(".")
+        first = first.replace("_", "-") if first.startswith("--") else first
+        flag, kind = FLAGS.get(first, ("", ""))
+        if not flag:
+            self.unknown.append(word)
+            return
+        values = [value] if equals else []
+        while not equals and words and not re.match(r"--?[a-zA-Z]", words[0]) and (kind or dot):
+            values.append(words.pop(0))
+            if kind != "VALUES":
+                break
+        key = flag.lstrip("-").replace("-", "_") + dot + rest
+        typed_values = [typed(one) for one in values]
+        switched = not first.startswith("--no-")
+        self.flags[key] = typed_values if kind == "VALUES" else (typed_values or [switched])[0]
+
     def number(self, name: str, default: int) -> int:
-        return int(self.flags.get(name, default))
+        """A flag's number; what is none (`--max-model-len auto`) counts as not given."""
+        value = self.flags.get(name)
+        return value if isinstance(value, int) else default
 
     @property
     def served(self) -> str:
-        return str(self.flags.get("served_model_name", self.model))
+        return str(self.flags.get("served_model_name", [self.model])[0])
 
     @property
     def nodes(self) -> int:
@@ -124,6 +139,29 @@ class Launch:
             if self.has(condition):
                 return name
         return setting("SCENARIO", "healthy")
+
+
+def flags_of_vllm() -> Dict[str, Tuple[str, str]]:
+    """Each flag and short form: its full name, and VALUE, VALUES or nothing for a switch."""
+    flags: Dict[str, Tuple[str, str]] = {}
+    for line in (HERE / "recordings" / "flags.txt").read_text(encoding="utf-8").splitlines():
+        words = [word for word in line.split() if word.startswith("-")]
+        kind = line.split()[-1] if line.split()[-1].startswith("VALUE") else ""
+        flags.update((word, (words[0], kind)) for word in words)
+    return flags
+
+
+FLAGS = flags_of_vllm()
+
+
+@functools.cache
+def visible_gpus() -> Optional[int]:
+    """GPUs that this container sees, or None where there is no driver at all to ask."""
+    try:
+        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, timeout=5, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0 if setting("NEEDS_GPU", "") else None
+    return listed.stdout.count(b"GPU ")
 
 
 def typed(text: str) -> Any:
@@ -266,7 +304,7 @@ class Log:
         if b"non-default args: {" in line:
             given = {"model_tag": self.launch.model, "model": self.launch.model, **flags}
             line = line[: line.index(b"args: {")] + b"args: " + repr(given).encode() + line[-2:].lstrip(b"}")
-        if "max_model_len" in flags:
+        if isinstance(flags.get("max_model_len"), int):
             line = re.sub(rb"(max model len |max_seq_len=)\d+", rb"\g<1>%d" % flags["max_model_len"], line)
         if b"LLM engine (v" in line:
             for name in [name for name in self.CONFIG if name in flags]:
@@ -311,6 +349,10 @@ def swaps(header: Dict[str, str], launch: Launch) -> List[Tuple[bytes, bytes]]:
     actual = {"model": launch.model, "port": "http://0.0.0.0:%d" % launch.number("port", 8000)}
     actual.update(head="%s:%d" % (host, port), host=socket.gethostname())
     actual.update(version=installed("vllm"), nccl=installed("nvidia_nccl_cu13"))
+    actual.update(flag=" ".join(launch.unknown))
+    gpus = visible_gpus()
+    if gpus is not None:
+        actual.update(world="World size (%d)" % launch.world, gpus="available GPUs (%d)" % gpus)
     recorded = dict(header, port="http://0.0.0.0:" + header.get("port", "-"))
     pairs = [(recorded.get(key, ""), new) for key, new in actual.items()]
     return [(old.encode(), new.encode()) for old, new in pairs if old and new and old != new]
@@ -684,15 +726,6 @@ class Server(ThreadingHTTPServer):
 # --- one run ------------------------------------------------------------------------------------------------
 
 
-def visible_gpus() -> Optional[int]:
-    """GPUs that this container sees, or None where there is no driver at all to ask."""
-    try:
-        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, timeout=5, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return 0 if setting("NEEDS_GPU", "") else None
-    return listed.stdout.count(b"GPU ")
-
-
 class Run:
     """One `vllm serve` from its first line to its exit."""
 
@@ -717,6 +750,8 @@ class Run:
 
     def obstacle(self) -> str:
         """What really stands in the way of this launch, whatever the scenario says."""
+        if self.launch.unknown:
+            return "container-unknown-flag"
         gpus = visible_gpus()
         if gpus is not None and gpus * self.launch.nodes < self.launch.world:
             return "devices-world-size" if gpus else "devices-no-cuda-gpus"

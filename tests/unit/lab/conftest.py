@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the gpufleet.baseline authors
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The simulated driver on this machine itself, without a host around it: compiled, and put into a state."""
+"""The simulated driver on this machine itself, compiled and put into a state; and stand-in engines."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baseline.tests.lab import image, state
+from ansible_collections.gpufleet.baseline.tests.unit.lab._engine import Engine
 
 # As the captures were made: each nvmlDeviceGet* of the list with a handle alone, or the error it ended with.
 ASK_NVML = """
@@ -101,8 +102,8 @@ def built() -> Path:
     try:
         with image.exclusive():
             return image.build_driver()
-    except image.CannotBuild as problem:
-        pytest.skip(str(problem).splitlines()[0])
+    except image.ToolMissing as problem:
+        pytest.skip(str(problem))
 
 
 @pytest.fixture
@@ -120,3 +121,17 @@ def host(driver: Driver) -> Callable[..., Driver]:
         return driver
 
     return in_state
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Callable[..., Engine]]:
+    """Starts stand-in engines; what still runs is ended after the test."""
+    started: list[Engine] = []
+
+    def start(*flags: str, **settings: str) -> Engine:
+        started.append(Engine(tmp_path, *flags, **settings))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.end()

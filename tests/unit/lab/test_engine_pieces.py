@@ -55,7 +55,27 @@ def test_flags_in_all_their_forms() -> None:
         "enable_prefix_caching": False,
         "headless": True,
     }
-    assert launch("--model other --served-model-name short").served == "short"
+    assert launch("other --served-model-name short alias --port 1").served == "short"
+    dotted = launch("m -cc.mode=none --attention-config.backend FLASH_ATTN --max_model_len auto").flags
+    assert dotted == {
+        "compilation_config.mode": "none",
+        "attention_config.backend": "FLASH_ATTN",
+        "max_model_len": "auto",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "unknown"),
+    [
+        ("m --enforce-eager", []),
+        ("m --enable-prefix-cacheing", ["--enable-prefix-cacheing"]),
+        ("m --nope value --port 1", ["--nope", "value"]),
+        ("m --no-headless", ["--no-headless"]),
+        ("m another", ["another"]),
+    ],
+)
+def test_unknown_words_of_a_launch(text: str, unknown: list[str]) -> None:
+    assert launch(text).unknown == unknown
 
 
 @pytest.mark.parametrize(
