@@ -33,7 +33,11 @@ HEADER = "nvidia-nvml-dev==13.5.37"
 
 
 class CannotBuild(RuntimeError):
-    """A tool or a package that the lab is built with is missing; the text names it."""
+    """Something the lab is built from could not be made; the text says what and why."""
+
+
+class ToolMissing(CannotBuild):
+    """A program that the lab is built with is not installed; the text names it."""
 
 
 @contextmanager
@@ -78,7 +82,7 @@ def ensure_base() -> None:
     if docker("image", "ls", "-q", BASE).strip():
         return
     if not shutil.which("debootstrap"):
-        raise CannotBuild(
+        raise ToolMissing(
             "debootstrap, which makes the lab's base, is not installed: apt-get install debootstrap"
         )
     suite, mirror = _package_source()
@@ -116,7 +120,7 @@ def build_driver() -> Path:
     if folder.is_dir():
         return folder
     if not shutil.which("gcc"):
-        raise CannotBuild(
+        raise ToolMissing(
             "gcc, which makes the simulated driver, is not installed: apt-get install gcc libc6-dev"
         )
     include = f"-I{_header()}"

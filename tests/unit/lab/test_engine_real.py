@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baseline.tests.lab import Lab, Node, image
-from ansible_collections.gpufleet.baseline.tests.lab.docker_cli import DockerError
+from ansible_collections.gpufleet.baseline.tests.lab.docker_cli import DockerError, docker
 from ansible_collections.gpufleet.baseline.tests.lab.engine import images, real, stand_in
 
 RECORDED = Path(stand_in.__file__).parent / "recordings"
@@ -81,10 +81,14 @@ def engine() -> real.RealEngine:
 def nodes(engine: real.RealEngine) -> Iterator[list[Node]]:
     """Two hosts with the engine's image."""
     try:
+        docker("info")
+    except (DockerError, FileNotFoundError) as problem:
+        pytest.skip(f"real vLLM: no Docker Engine for a lab on this machine: {str(problem).splitlines()[0]}")
+    try:
         images.build_real()
-        lab = Lab.up(2, "h200", name=f"real-{os.getpid()}", mounts=engine.folders)
-    except (image.CannotBuild, DockerError, FileNotFoundError) as problem:
-        pytest.skip(f"real vLLM: no lab on this machine: {str(problem).splitlines()[0]}")
+    except image.ToolMissing as missing:
+        pytest.skip(f"real vLLM: no lab on this machine: {missing}")
+    lab = Lab.up(2, "h200", name=f"real-{os.getpid()}", mounts=engine.folders)
     try:
         for node in lab.nodes:
             node.load_image(images.REAL)
