@@ -15,7 +15,7 @@ from typing import List, Optional, Tuple
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._analysis import Analysis
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._lines import Decoder, LineSplitter
 
-PIECE = 128 * 1024
+PIECE = 32 * 1024
 TALK = 16 * 1024 * 1024  # bytes of a start that are always read in full
 _KEPT = 512 * 1024  # bytes kept until the order of lines is decided
 _REVERSED = 64 * 1024 * 1024  # a paste is no longer than that

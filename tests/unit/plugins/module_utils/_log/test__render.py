@@ -44,8 +44,8 @@ def test_stages_ranks_and_first_failure_in_aligned_columns() -> None:
         "  followed    2 more failures, all after it",
         "  confidence  high: The text names a cause and nothing failed before it; other kinds of failure",
         "              that followed: 2.",
-        "  next        Compare size and checksum of each shard with the repository's list; a pointer file of",
-        "              git-lfs is a few lines of text.",
+        "  next        Compare size and checksum of each shard with the repository's list; a pointer file",
+        "              of git-lfs is a few lines of text.",
     ]
 
 
