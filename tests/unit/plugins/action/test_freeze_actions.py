@@ -18,7 +18,9 @@ from unittest.mock import MagicMock
 
 import pytest
 from ansible.errors import AnsibleConnectionFailure
-from ansible_collections.gpufleet.baseline.plugins.action import freeze, freeze_report, run_dir
+from ansible_collections.gpufleet.baseline.plugins.action import freeze, freeze_report, leak_check, run_dir
+from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
+from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._redactor import Redactor
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils import _run
 
 
@@ -32,6 +34,7 @@ def action(module: Any, arguments: dict[str, Any], check: bool = False, name: st
         shared_loader_obj=None,
     )  # fmt: skip
     made._display = MagicMock()
+    made._connection.transport = "local"
     return made
 
 
@@ -61,10 +64,12 @@ class Host:
             "bytes": len(self.content),
             "coverage": {"probes": 2, "ok": 2},
             "questions": {"short": {"driver": "580.159.04"}, "active": "", "not_measured": []},
-            "digests": [{"digest": "ab"}],
+            "digests": [{"name": "HF_TOKEN", "digest": "ab"}],
             "secrets": {"HF_TOKEN": 1},
         }
         self.dead_at = ""
+        self.dead_from = ""
+        self.made_by = ""
         self.arguments: dict[str, Any] = {}
 
     def put_on(self, made: Any, tmp_path: Path) -> None:
@@ -75,17 +80,18 @@ class Host:
     def command(self, command: str, sudoable: bool) -> dict[str, Any]:
         assert sudoable is False
         step = "remove" if command.startswith("rm -rf") else "make"
-        if self.dead_at == step:
+        if self.dead_at == step or (self.dead_from and step == "remove"):
             raise AnsibleConnectionFailure("Failed to connect:\n timed out")
         if step == "remove":
             shutil.rmtree(self.staging)
             return {"rc": 0}
+        self.made_by = command
         self.staging.mkdir(parents=True)
         return {"rc": 0, "stdout": f"staging {self.staging} 1048576\n"}
 
     def module(self, arguments: dict[str, Any], _variables: dict[str, Any]) -> dict[str, Any]:
         self.arguments = arguments
-        if self.dead_at == "module":
+        if "module" in (self.dead_at, self.dead_from):
             raise AnsibleConnectionFailure("connection reset")
         if isinstance(self.module_result, Exception):
             raise self.module_result
@@ -120,7 +126,22 @@ def test_a_frozen_host(run, tmp_path):
 def test_t22_digests_stay_out_of_the_tasks_output(run, tmp_path):
     result = freeze_host(run, Host(tmp_path), tmp_path)
     assert "digests" not in result
-    assert _run.read_json(run.work("n1"))["digests"] == [{"digest": "ab"}]
+    assert _run.read_json(run.work("n1"))["digests"][0]["digest"] == "ab"
+
+
+def test_t8_local_and_remote_hosts_are_asked_the_same(run, tmp_path):
+    asked = {}
+    for transport, method in (("local", ""), ("ssh", "sftp"), ("ssh", "scp")):
+        host = Host(tmp_path)
+        made = action(freeze, {"run": str(run.path), "smi_deadline": 5.0, "extra_files": ["/etc/*.conf"]})
+        host.put_on(made, tmp_path)
+        made._connection.transport = transport
+        made._connection.get_option = lambda _name, method=method: method
+        made._connection.set_option = lambda _name, _value: None
+        assert made.run(None, {"inventory_hostname": "n1"})["state"] == "frozen"
+        asked[transport + method] = host.arguments
+    assert asked["local"]["smi_deadline"] == 5.0
+    assert asked["sshsftp"] == asked["sshscp"] == asked["local"]
 
 
 @pytest.mark.parametrize("step", ["make", "module"])
@@ -151,7 +172,7 @@ def test_a_module_that_fails_is_told_in_one_line_and_t17_leaves_nothing(run, tmp
         "module_stderr": "Traceback\nKilled",
     }
     result = freeze_host(run, host, tmp_path)
-    assert (result["state"], result["reason"]) == ("failed", "MODULE FAILURE: see below Killed")
+    assert (result["state"], result["reason"]) == ("failed", "MODULE FAILURE: see below: Killed")
     assert not host.staging.exists()
 
 
@@ -177,6 +198,24 @@ def test_keep_on_host_keeps_it(run, tmp_path):
     result = freeze_host(run, host, tmp_path, keep_on_host=True)
     assert result["kept_on_host"] == str(host.staging / "record.tar.gz")
     assert (host.staging / "record.tar.gz").exists()
+
+
+@pytest.mark.parametrize(("text", "kept"), [("no", False), ("yes", True)])
+def test_options_of_the_command_line_are_texts(run, tmp_path, text, kept):
+    host = Host(tmp_path)
+    result = freeze_host(run, host, tmp_path, keep_on_host=text, staging_places="/srv/a,/srv/b")
+    assert bool(result["kept_on_host"]) is kept
+    assert "for place in /srv/a /srv/b; do" in host.made_by
+
+
+def test_a_cut_connection_names_what_it_left_on_the_host(run, tmp_path):
+    host = Host(tmp_path)
+    host.dead_from = "module"
+    result = freeze_host(run, host, tmp_path)
+    assert result["state"] == "unreachable"
+    assert result["left_behind"].startswith(str(host.staging))
+    _result, screen = close(run, ["n1"])
+    assert f"Left there    n1: {host.staging}" in "\n".join(screen)
 
 
 def test_check_mode_asks_the_module_for_its_plan_and_writes_nothing(tmp_path):
@@ -234,6 +273,111 @@ def test_a_quarantined_record_makes_the_run_a_leak(run, tmp_path):
     result, _screen = close(run, ["n1"])
     assert result["state"] == "leak"
     assert run.document()["hosts"]["n1"]["leaks"] == ["log: HF_TOKEN of n2"]
+
+
+def test_t21_what_a_quarantined_record_says_is_not_shown(run, tmp_path):
+    host = Host(tmp_path)
+    host.module_result["questions"] = {
+        "short": {},
+        "active": "key Zq8LxW4tNv7RkPc2",
+        "not_measured": ["Zq8LxW4tNv7RkPc2"],
+    }
+    freeze_host(run, host, tmp_path)
+    _run.write_json(
+        run.work("n1"), {**_run.read_json(run.work("n1")), "state": "quarantined", "reason": "holds a secret"}
+    )
+    _result, screen = close(run, ["n1"])
+    written = "\n".join(screen) + (run.path / "summary.txt").read_text() + (run.path / "run.json").read_text()
+    assert "Zq8LxW4tNv7RkPc2" not in written
+
+
+def check_leaks(run: _run.Run, host: str) -> dict[str, Any]:
+    made = action(leak_check, {"run": str(run.path), "host": host}, name="leak_check")
+    return made.run(None, {})
+
+
+def test_a_record_that_could_not_be_tested_does_not_pass(run, tmp_path, monkeypatch):
+    freeze_host(run, Host(tmp_path), tmp_path)
+
+    def damaged(*_arguments: Any) -> list[Any]:
+        raise BaselineError("expected a sealed record, found: not a gzip file")
+
+    monkeypatch.setattr(leak_check, "find_leaks", damaged)
+    assert check_leaks(run, "n1")["state"] == "quarantined"
+    assert not run.record("n1").exists()
+    _result, screen = close(run, ["n1"])
+    assert "could not be tested for secrets of other hosts" in "\n".join(screen)
+
+
+def test_the_leak_check_knows_hosts_by_their_inventory_name(run, tmp_path, monkeypatch):
+    """Else a host with an odd name would be another host to itself, and each of its own secrets a leak."""
+    asked: list[Any] = []
+    monkeypatch.setattr(leak_check, "find_leaks", lambda *arguments: asked.append(arguments) or [])
+    freeze_host(run, Host(tmp_path), tmp_path, "rack 1/tray:2")
+    assert check_leaks(run, "rack 1/tray:2")["state"] == "frozen"
+    _record, digests, _key, host = asked[0]
+    assert (list(digests), host) == (["rack 1/tray:2"], "rack 1/tray:2")
+
+
+SECRET = "Zq8LxW4tNv7RkPc2Ym5Hs9Bd"
+
+
+def test_t21_what_the_operator_typed_stands_in_the_run_without_secrets(run, tmp_path):
+    """By its name at once; by the digests of the hosts when the run is closed; the same stand-in as in the records."""
+    arguments = {
+        "kind": "freeze",
+        "reproduction": str(tmp_path / "told"),
+        "document": {
+            "note": f"it uses {SECRET}",
+            "earlier_changes": [{"time": "t", "what": "set HF_TOKEN=hf_canarycanarycanary1"}],
+        },
+    }
+    opened = _run.Run(Path(action(run_dir, arguments, name="run_dir").run(None, {})["path"]))
+    begun = (opened.path / "run.json").read_text()
+    assert "hf_canary" not in begun
+    assert "set HF_TOKEN=<redacted HF_TOKEN " in begun
+
+    redactor = Redactor(opened.key())
+    redactor.learn(SECRET.encode(), "API_KEY")
+    host = Host(tmp_path)
+    host.module_result["digests"] = redactor.digests()
+    freeze_host(opened, host, tmp_path)
+    made = action(
+        freeze_report,
+        {"run": str(opened.path), "hosts": ["n1"], "request": json.dumps({"prompt": f"say {SECRET}"})},
+        name="freeze_report",
+    )
+    made.run(None, {})
+    stand_in = redactor.redact_text(SECRET)
+    assert opened.document()["note"] == f"it uses {stand_in}"
+    assert _run.read_json(opened.path / "request" / "body.json") == {"prompt": f"say {stand_in}"}
+    for path in opened.path.rglob("*"):
+        assert path.is_dir() or SECRET not in path.read_text("utf-8", "replace")
+
+
+def test_check_mode_shows_the_plan_of_the_group(tmp_path):
+    plans = [
+        {
+            "host": "n1",
+            "state": "planned",
+            "reason": "",
+            "plan": ["gpu.smi.query -> gpu/smi.txt", "container a (1)"],
+        },
+        {"host": "n2", "state": "planned", "reason": "", "plan": ["gpu.smi.query -> gpu/smi.txt"]},
+        {"host": "n3", "state": "unreachable", "reason": "timed out", "plan": []},
+    ]
+    made = action(
+        freeze_report, {"run": "", "hosts": ["n1"], "plans": plans}, check=True, name="freeze_report"
+    )
+    assert made.run(None, {})["state"] == "planned"
+    assert [call.args[0] for call in made._display.display.call_args_list] == [
+        "",
+        "Freeze would collect from 2 of 3 hosts; nothing was written",
+        "n3: unreachable: timed out",
+        "probes        gpu.smi.query",
+        "n1            container a (1)",
+        "",
+    ]
 
 
 def test_run_dir_gives_the_same_run_to_the_same_playbook(tmp_path, monkeypatch):
