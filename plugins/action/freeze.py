@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+from ansible.module_utils.common.validation import check_type_bool, check_type_list
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._carried_action import CarriedActionBase
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._run import Run, write_json
@@ -19,7 +20,11 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._staging_place i
     parse_made,
     remove_command,
 )
-from ansible_collections.gpufleet.baseline.plugins.plugin_utils._transfer import fetch_record
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._transfer import (
+    fetch_record,
+    notice_a_cut_connection,
+    one_line,
+)
 
 FROZEN, FAILED, UNREACHABLE, PLANNED = "frozen", "failed", "unreachable", "planned"
 
@@ -31,23 +36,27 @@ class ActionModule(CarriedActionBase):
         """Freeze the host; the result's ``state`` is frozen, failed, unreachable or planned (check mode)."""
         variables = task_vars or {}
         arguments = dict(self._task.args)
+        host = str(variables.get("inventory_hostname") or arguments.get("host") or "localhost")
+        notice_a_cut_connection(self._connection)
         if self._play_context.check_mode:
-            return self._plan(arguments, variables)
+            return {"changed": False, "host": host, **self._plan(arguments, variables)}
         run_path = arguments.pop("run", None)
         if not run_path:
             raise AnsibleActionFail(
                 "freeze: expected the option run, the path that gpufleet.baseline.run_dir returned"
             )
         run = Run(Path(run_path))
-        host = str(variables.get("inventory_hostname", self._task.args.get("host", "localhost")))
-        keep = bool(arguments.pop("keep_on_host", False))
-        places = [str(place) for place in arguments.pop("staging_places", None) or PLACES]
+        # A value of -e NAME=VALUE is a text, whatever the role's specification says.
+        keep = check_type_bool(arguments.pop("keep_on_host", False))
+        places = check_type_list(arguments.pop("staging_places", None) or list(PLACES))
+        self._left_behind = ""
         try:
             outcome = self._freeze(run, host, arguments, places, keep, variables)
         except AnsibleConnectionFailure as error:
-            outcome = {"state": UNREACHABLE, "reason": " ".join(str(error).split())}
+            outcome = {"state": UNREACHABLE, "reason": one_line(str(error))}
         except BaselineError as error:
             outcome = {"state": FAILED, "reason": str(error)}
+        outcome.update(host=host, left_behind=self._left_behind)
         write_json(run.work(host), outcome)
         # The digests of secrets are for the leak check alone and have no place in a task's output.
         return {
@@ -61,10 +70,10 @@ class ActionModule(CarriedActionBase):
         try:
             result = self.run_module(dict(arguments, redaction_key="00" * 32), variables)
         except AnsibleConnectionFailure as error:
-            return {"changed": False, "state": UNREACHABLE, "reason": " ".join(str(error).split())}
+            return {"state": UNREACHABLE, "reason": one_line(str(error)), "plan": []}
         if result.get("failed"):
-            return {"changed": False, "state": FAILED, "reason": _module_error(result)}
-        return {"changed": False, "state": PLANNED, "plan": result.get("plan", [])}
+            return {"state": FAILED, "reason": _module_error(result), "plan": []}
+        return {"state": PLANNED, "reason": "", "plan": result.get("plan", [])}
 
     def _freeze(
         self,
@@ -77,7 +86,6 @@ class ActionModule(CarriedActionBase):
     ) -> dict[str, Any]:
         place = self._make_staging(places)
         remove = True
-        left_behind = ""
         try:
             arguments.update(
                 staging=place.path,
@@ -107,13 +115,12 @@ class ActionModule(CarriedActionBase):
             remove = not keep
         finally:
             if remove:
-                left_behind = self._remove_staging(place.path)
+                self._left_behind = self._remove_staging(place.path)
         outcome.update(
             state=FROZEN,
             reason="",
             record=str(run.record(host)),
             kept_on_host=result["archive"] if keep else "",
-            left_behind=left_behind,
             stale_removed=place.stale_removed,
         )
         return outcome
@@ -123,17 +130,17 @@ class ActionModule(CarriedActionBase):
         try:
             removed = self._low_level_execute_command(remove_command(path), sudoable=False)
         except AnsibleConnectionFailure as error:
-            return f"{path}: {' '.join(str(error).split())}"
-        return "" if removed.get("rc") == 0 else f"{path}: {' '.join(removed.get('stderr', '').split())}"
+            return f"{path}: {one_line(str(error))}"
+        return "" if removed.get("rc") == 0 else f"{path}: {one_line(removed.get('stderr', ''))}"
 
     def _make_staging(self, places: list[str]) -> StagingPlace:
         made = self._low_level_execute_command(make_command(places), sudoable=False)
         place = parse_made(made.get("stdout", ""))
         if place is None:
-            detail = " ".join((made.get("stderr", "") or made.get("stdout", "")).split())[-200:]
+            detail = one_line(made.get("stderr", "")) or one_line(made.get("stdout", ""))
             raise BaselineError(
-                f"expected to make a staging directory in one of {', '.join(places)}, found: {detail or 'nothing'}; "
-                "name another place with freeze_staging_places"
+                f"expected to make a staging directory in one of {', '.join(places)}, found: {detail[-200:] or 'nothing'}; "
+                "nothing was written; name another place with freeze_staging_places"
             )
         return place
 

@@ -15,8 +15,11 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import B
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils import _freeze_summary as summary
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils import _run
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._freeze_summary import HostResult
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._group_secrets import group_secrets
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._record import read_document
 
+# What of run.json came from the operator's hand.
+GIVEN = ("note", "earlier_changes")
 NO_RESULT = {"state": "failed", "reason": "no result: the host left the play before it was frozen"}
 
 
@@ -35,10 +38,12 @@ class ActionModule(ActionBase):
                 "run": {"type": "str", "required": True},
                 "hosts": {"type": "list", "elements": "str", "required": True},
                 "request": {"type": "str", "default": ""},
+                "plans": {"type": "list", "elements": "dict", "default": []},
             }
         )
         result["changed"] = False
         if self._play_context.check_mode:
+            self._show(summary.planned(arguments["plans"]))
             return {**result, "state": "planned", "summary": ""}
         try:
             run = _run.Run(Path(arguments["run"]))
@@ -48,12 +53,16 @@ class ActionModule(ActionBase):
 
     def _close(self, run: _run.Run, hosts: list[str], request: str) -> dict[str, Any]:
         outcomes = {host: _outcome(run, host) for host in hosts}
+        secrets = group_secrets(run)
+        for outcome in outcomes.values():
+            outcome["reason"] = secrets.redact_text(outcome["reason"])
         checksums = {
             run.record(host): outcome["sha256"] for host, outcome in outcomes.items() if "sha256" in outcome
         }
         results = [_host_result(host, outcome) for host, outcome in outcomes.items()]
         state = _state(outcomes)
         document = run.document()
+        document.update({name: secrets.redact(document[name]) for name in GIVEN if name in document})
         document.update(
             state=state,
             ended=_run.now(),
@@ -61,7 +70,7 @@ class ActionModule(ActionBase):
             coverage=_coverage(results),
         )
         if request:
-            _run.write_bytes(run.path / "request" / "body.json", request.encode())
+            _run.write_bytes(run.path / "request" / "body.json", secrets.redact_text(request).encode())
         frozen = sum(outcome["state"] == summary.FROZEN for outcome in outcomes.values())
         title = f"Freeze {run.name} of {run.reproduction.name}: {frozen} of {len(hosts)} hosts frozen"
         title += "" if state == _run.COMPLETE else f" ({state})"
@@ -71,9 +80,12 @@ class ActionModule(ActionBase):
         _run.write_json(run.path / "run.json", document)
         shutil.rmtree(run.path / _run.WORK_DIRECTORY, ignore_errors=True)
         _run.write_checksums(run, checksums)
+        self._show(lines)
+        return {"state": state, "run": str(run.path), "summary": str(run.path / "summary.txt")}
+
+    def _show(self, lines: list[str]) -> None:
         for line in ["", *lines, ""]:
             self._display.display(line)
-        return {"state": state, "run": str(run.path), "summary": str(run.path / "summary.txt")}
 
 
 def _outcome(run: _run.Run, host: str) -> dict[str, Any]:
@@ -97,7 +109,8 @@ def _state(outcomes: dict[str, dict[str, Any]]) -> str:
 
 
 def _host_result(host: str, outcome: dict[str, Any]) -> HostResult:
-    questions = outcome.get("questions") or {}
+    # What a quarantined record says may hold the other host's secret.
+    questions = (outcome.get("questions") or {}) if outcome["state"] == summary.FROZEN else {}
     coverage = outcome.get("coverage") or {}
     return HostResult(
         host,
@@ -108,6 +121,7 @@ def _host_result(host: str, outcome: dict[str, Any]) -> HostResult:
         questions.get("not_measured", []),
         coverage.get("ok", 0),
         coverage.get("probes", 0),
+        outcome.get("left_behind", ""),
     )
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._group_secrets import host_digests
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._leak_check import find_leaks
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._run import (
     Run,
@@ -40,24 +42,18 @@ class ActionModule(ActionBase):
         document = read_json(run.work(host))
         if not run.record(host).exists():
             return {**result, "state": document["state"], "leaks": []}
-        leaks = find_leaks(run.record(host), _digests(run), run.key(), host)
-        document["leaks"] = [f"{leak.member}: {leak.name} of {leak.value_of_host}" for leak in leaks]
-        if leaks:
+        try:
+            leaks = find_leaks(run.record(host), host_digests(run), run.key(), host)
+        except (BaselineError, OSError) as error:
+            document["leaks"], reason = [], f"it could not be tested for secrets of other hosts: {error}"
+        else:
+            document["leaks"] = [f"{leak.member}: {leak.name} of {leak.value_of_host}" for leak in leaks]
+            reason = f"holds a secret of another host: {document['leaks'][0]}" if leaks else ""
+        if reason:
             _quarantine(run, host)
-            document.update(
-                state=QUARANTINED, reason="holds a secret of another host: " + document["leaks"][0]
-            )
+            document.update(state=QUARANTINED, reason=reason)
         write_json(run.work(host), document)
         return {**result, "state": document["state"], "leaks": document["leaks"]}
-
-
-def _digests(run: Run) -> dict[str, list[dict[str, Any]]]:
-    """The keyed digests that each host of the run returned, by file name of the host."""
-    found = {}
-    for path in sorted(run.work("x").parent.glob("*.json")):
-        document = read_json(path)
-        found[document.get("host", path.stem)] = document.get("digests", [])
-    return found
 
 
 def _quarantine(run: Run, host: str) -> None:

@@ -13,9 +13,12 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.release import __version__ as ansible_version
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._group_secrets import GroupSecrets
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._run import (
     controller_identity,
+    make_reproduction,
     open_run,
+    read_key,
     today,
 )
 
@@ -43,6 +46,8 @@ class ActionModule(ActionBase):
         begin = {"kind": arguments["kind"], "ansible_core": ansible_version, **arguments["document"]}
         try:
             # Workers are children of the controller process, which is one for the whole playbook run.
+            make_reproduction(reproduction)
+            begin = GroupSecrets(read_key(reproduction)).redact(begin)
             run = open_run(reproduction, controller_identity(os.getppid()), begin)
         except BaselineError as error:
             raise AnsibleActionFail(str(error)) from error

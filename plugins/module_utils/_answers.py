@@ -192,7 +192,8 @@ def _failure(found: EngineAnswers, key: str, verdicts: Mapping[str, Any]) -> Non
         found.why["failure"] = found.why["active"] = entry["why"]
         return
     stage = str(verdict["stage"])
-    if verdict["outcome"] in ("failed", "hung"):
+    found.failed = verdict["outcome"] in ("failed", "hung")
+    if found.failed:
         place = " at line %s of %s" % (verdict["line"], verdict["path"]) if verdict["line"] else ""
         found.failure = "%s in stage %s (%s, confidence %s)%s: %s" % (
             verdict["outcome"],

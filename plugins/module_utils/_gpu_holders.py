@@ -65,7 +65,9 @@ def _reading(rows: List[Dict[str, Any]], refused: int, seen: int) -> Reading:
     outcome, message = OK, ""
     if refused:
         outcome = DENIED
-        message = "the open files of %d of %d processes may be read by root only" % (refused, seen)
+        # Even root may not look into every process, such as one of an outer user namespace (proc(5)).
+        whom = "cannot be read, not even by root" if os.geteuid() == 0 else "may be read by root only"
+        message = "the open files of %d of %d processes %s" % (refused, seen, whom)
     return Reading(rows, outcome=outcome, message=message, source=SOURCE)
 
 

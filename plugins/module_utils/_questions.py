@@ -40,6 +40,8 @@ class EngineAnswers:
     active: str = ""
     # Why an answer above is empty, by its field.
     why: Dict[str, str] = field(default_factory=dict)
+    # Whether it failed or hangs.
+    failed: bool = False
     # For the fleet's table: image, engine and failure in a few words.
     short: Dict[str, str] = field(default_factory=dict)
 
@@ -124,9 +126,10 @@ def document(host: HostAnswers, lines: Sequence[Sequence[str]]) -> Dict[str, Any
 
 
 def _short(engines: Sequence[EngineAnswers]) -> Dict[str, str]:
-    """The engines' short answers; different ones of one host stand side by side."""
+    """The engines' short answers; different ones of one host stand side by side, those of failed engines first."""
     found: Dict[str, str] = {}
+    ranked = sorted(engines, key=lambda engine: not engine.failed)
     for key in ("image", "engine", "failure"):
-        values = list(dict.fromkeys(engine.short[key] for engine in engines if engine.short.get(key)))
+        values = list(dict.fromkeys(engine.short[key] for engine in ranked if engine.short.get(key)))
         found[key] = " | ".join(values) or ("none" if not engines else "not measured")
     return found

@@ -36,6 +36,12 @@ options:
       - Body of the fixed request, kept in the run.
     type: str
     default: ""
+  plans:
+    description:
+      - In check mode, what M(gpufleet.baseline.freeze) returned for each host; it is shown and nothing is written.
+    type: list
+    elements: dict
+    default: []
 """
 
 EXAMPLES = r"""

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 WIDTH = 100
 TABLE_ROWS = 8
@@ -42,13 +43,14 @@ class HostResult:
     not_measured: Sequence[str] = ()
     probes_ok: int = 0
     probes: int = 0
+    left_behind: str = ""
 
 
 def render(title: str, results: Sequence[HostResult], where: Sequence[tuple[str, str]]) -> list[str]:
     """The screen: title, table, notes, and ``where`` (label and text) as the last lines."""
     lines = [title, ""]
     lines += _table(results)
-    notes = _failures(results) + _odd(results) + _active(results) + _missing(results)
+    notes = _failures(results) + _left(results) + _odd(results) + _active(results) + _missing(results)
     lines.append("")
     lines += _labelled(notes, NOTE_LINES)
     for label, text in where:
@@ -105,6 +107,10 @@ def _row(label: str, cells: Sequence[str], first: int, widths: Sequence[int]) ->
 
 def _failures(results: Sequence[HostResult]) -> list[tuple[str, str]]:
     return [("Not frozen", f"{r.host}: {r.state}: {r.reason}") for r in results if r.state != FROZEN]
+
+
+def _left(results: Sequence[HostResult]) -> list[tuple[str, str]]:
+    return [("Left there", f"{r.host}: {r.left_behind}") for r in results if r.left_behind]
 
 
 def _odd(results: Sequence[HostResult]) -> list[tuple[str, str]]:
@@ -167,11 +173,41 @@ def _labelled(notes: Sequence[tuple[str, str]], limit: int) -> list[str]:
     return lines
 
 
+def planned(plans: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What a freeze would collect: first what is the same on all hosts, then what each host has of its own."""
+    ready = [plan for plan in plans if plan.get("plan")]
+    lines = [f"Freeze would collect from {len(ready)} of {len(plans)} hosts; nothing was written"]
+    for plan in plans:
+        if plan not in ready:
+            lines.append(f"{plan['host']}: {plan['state']}: {plan['reason']}")
+    common = (
+        [line for line in ready[0]["plan"] if all(line in plan["plan"] for plan in ready)] if ready else []
+    )
+    probes = [line.partition(" -> ")[0] for line in common]
+    lines += _wrapped("probes", ", ".join(probes)) if probes else []
+    for plan in ready:
+        for text in (line for line in plan["plan"] if line not in common):
+            lines += _wrapped(plan["host"], text)
+    return lines
+
+
+def _wrapped(label: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        f"{label + ' ':<14}{text}",
+        WIDTH,
+        subsequent_indent=" " * 14,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
 def full_text(results: Sequence[HostResult]) -> list[str]:
     """Every host with every answer, for summary.txt, where nothing is shortened."""
     lines = []
     for result in results:
         lines += ["", f"{result.host}: {result.state}{': ' + result.reason if result.reason else ''}"]
+        if result.left_behind:
+            lines.append(f"  left there    {result.left_behind}")
         if result.state == FROZEN:
             lines.append(f"  {result.probes_ok} of {result.probes} probes ok")
         rows = [(heading, result.short.get(key, "not measured")) for key, heading, _widest in COLUMNS]

@@ -53,9 +53,14 @@ class Run:
         """Where a host's sealed record belongs."""
         return self.path / "hosts" / (safe_name(host) + ".tar.gz")
 
+    @property
+    def work_directory(self) -> Path:
+        """What the hosts' tasks leave for the closing of the run; removed then."""
+        return self.path / WORK_DIRECTORY
+
     def work(self, host: str) -> Path:
-        """What a host's tasks leave for the closing of the run; removed then."""
-        return self.path / WORK_DIRECTORY / (safe_name(host) + ".json")
+        """What one host's tasks leave."""
+        return self.work_directory / (safe_name(host) + ".json")
 
     def document(self) -> dict[str, Any]:
         """The content of run.json."""
@@ -95,8 +100,8 @@ def controller_identity(pid: int) -> str:
     return f"{pid} {stat.rpartition(') ')[2].split()[19]}"
 
 
-def open_run(reproduction: Path, controller: str, begin: dict[str, Any]) -> Run:
-    """The run of this controller process in a reproduction: the one it has open already, or a new one."""
+def make_reproduction(reproduction: Path) -> None:
+    """The directory of an investigation and its key, unless they are there already."""
     try:
         reproduction.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -105,6 +110,11 @@ def open_run(reproduction: Path, controller: str, begin: dict[str, Any]) -> Run:
             "choose another place with freeze_reproduction"
         ) from error
     make_key(reproduction)
+
+
+def open_run(reproduction: Path, controller: str, begin: dict[str, Any]) -> Run:
+    """The run of this controller process in a reproduction: the one it has open already, or a new one."""
+    make_reproduction(reproduction)
     existing = runs(reproduction)
     for run in existing:
         if _opened_by(run, controller):

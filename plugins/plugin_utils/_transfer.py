@@ -24,6 +24,27 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._run import (
 # The ssh connection's piped method reads the whole file into memory.
 PIPED_LIMIT_BYTES = 64 * 1024 * 1024
 ATTEMPTS = 2
+# A host that says nothing for a minute is gone; without this a pulled cable is never noticed (ssh_config(5)).
+# The first value that ssh is given counts, so that the user's own stands.
+_ALIVE = "-o ServerAliveInterval=15 -o ServerAliveCountMax=4"
+# What ssh says on every connection to a host that is not in known_hosts, before anything of interest.
+_CHATTER = "Warning: Permanently added"
+
+
+def notice_a_cut_connection(connection: Any) -> None:
+    """Let an ssh connection end when the host is silent for a minute."""
+    if connection.transport != "ssh":
+        return
+    for option in ("ssh_extra_args", "sftp_extra_args", "scp_extra_args"):
+        configured = str(connection.get_option(option) or "")
+        if _ALIVE not in configured:
+            connection.set_option(option, f"{configured} {_ALIVE}".strip())
+
+
+def one_line(text: str) -> str:
+    """What a command or a connection said, in one line, without ssh's chatter."""
+    lines = (line for line in text.splitlines() if _CHATTER not in line)
+    return " ".join(" ".join(lines).split())
 
 
 def transfer_methods(connection_type: str, configured: str, size: int) -> list[str]:
@@ -66,7 +87,7 @@ def _fetch_once(connection: Any, remote: str, part: Path, method: str) -> str:
     try:
         connection.fetch_file(remote, str(part))
     except (AnsibleConnectionFailure, AnsibleError, OSError) as error:
-        return " ".join(str(error).split())[:300]
+        return one_line(str(error))[:300]
     finally:
         if method:
             connection.set_option("ssh_transfer_method", configured)

@@ -76,9 +76,13 @@ def test_t19_the_parent_of_a_left_over_is_told_whatever_it_is(root: Path) -> Non
     assert (holder["parent"], holder["parent_command"]) == (100, "bash")
 
 
-def test_t1_processes_that_only_root_may_look_into_make_the_answer_denied(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("uid", "words"), [(1000, "may be read by root only"), (0, "cannot be read, not even by root")]
+)
+def test_t1_processes_that_this_user_may_not_look_into_make_the_answer_denied(
+    root: Path, monkeypatch: pytest.MonkeyPatch, uid: int, words: str
 ) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
     process(root, 4242, "python3", "/dev/nvidia0")
     process(root, 4243, "python3", "/dev/nvidia1")
     real = os.listdir
@@ -91,7 +95,7 @@ def test_t1_processes_that_only_root_may_look_into_make_the_answer_denied(
     monkeypatch.setattr(os, "listdir", listdir)
     reading = read(root)
     assert reading.outcome == "denied"
-    assert reading.message == "the open files of 1 of 2 processes may be read by root only"
+    assert reading.message == "the open files of 1 of 2 processes " + words
     assert [holder["pid"] for holder in reading.value] == [4242]
 
 

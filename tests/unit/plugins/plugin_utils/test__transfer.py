@@ -97,3 +97,28 @@ def test_a_small_record_goes_the_configured_way(tmp_path):
     connection = Connection(CONTENT, transport="ssh", method="piped")
     fetch(connection, tmp_path / "h.tar.gz")
     assert connection.methods == ["piped"]
+
+
+def test_a_silent_host_ends_the_connection_unless_the_user_says_otherwise():
+    connection = Connection(transport="ssh")
+    connection.options.update(
+        ssh_extra_args="-o ServerAliveInterval=5", sftp_extra_args="", scp_extra_args=""
+    )
+    for _again in range(2):
+        _transfer.notice_a_cut_connection(connection)
+    alive = "-o ServerAliveInterval=15 -o ServerAliveCountMax=4"
+    # ssh takes the first value it is given.
+    assert connection.options["ssh_extra_args"] == f"-o ServerAliveInterval=5 {alive}"
+    assert connection.options["sftp_extra_args"] == connection.options["scp_extra_args"] == alive
+
+
+def test_other_connections_are_left_alone():
+    connection = Connection(transport="local")
+    before = dict(connection.options)
+    _transfer.notice_a_cut_connection(connection)
+    assert connection.options == before
+
+
+def test_what_a_connection_said_is_one_line_without_chatter():
+    text = "Failed to connect:\nWarning: Permanently added '172.30.5.11' to the list of known hosts.\r\ntimed  out\n"
+    assert _transfer.one_line(text) == "Failed to connect: timed out"
