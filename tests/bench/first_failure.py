@@ -114,8 +114,10 @@ def compare(path: Path, table: Path, rounds: int) -> tuple[float, float, float, 
         [sys.executable, __file__, "--judge", str(path)],
     )
     peak = float(subprocess.run(judge, check=True, capture_output=True, text=True).stdout)
-    greps = [timed(grep) for _round in range(rounds)]
-    judges = [timed(judge) for _round in range(rounds)]
+    pairs = [
+        (timed(grep), timed(judge)) for _round in range(rounds)
+    ]  # in turn, so that both meet the same load
+    greps, judges = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     return (
         min(wall for wall, _cpu in greps),
         min(cpu for _wall, cpu in greps),

@@ -25,7 +25,9 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._log._grammar im
 )
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._traffic import Traffic, options_of
 
-_MAX_BLOCKS = 400
+_MAX_BLOCKS = 2000
+_MAX_ALIKE = 8
+_ALIKE = 60  # characters that tell blocks apart
 _MAX_PROCESSES = 2048
 _MAX_STEPS = 64
 
@@ -129,6 +131,7 @@ class Run:
     processes: Dict[Tuple[str, object], Process] = field(default_factory=dict)
     blocks: List[Block] = field(default_factory=list)
     dropped_blocks: int = 0
+    alike: Dict[Tuple[str, Optional[int], str, str], int] = field(default_factory=dict)
     ready: Optional[Moment] = None
     stop: Optional[Moment] = None
     fatal: Optional[Moment] = None
@@ -322,11 +325,15 @@ class Run:
         return Moment(line.number, when, name, line.pid, stage, substage, rank, line.message[:300])
 
     def add_block(self, block: Block) -> None:
-        """Keeps a complete block; of very many the first ones."""
-        if len(self.blocks) < _MAX_BLOCKS:
-            self.blocks.append(block)
-        else:
+        """Keeps a complete block. Of blocks alike, such as refused requests over days, only the first few."""
+        raised = block.raised[0].text[:_ALIKE] if block.raised else ""
+        key = (block.line.process, block.line.pid, block.header[:_ALIKE], raised)
+        alike = self.alike.get(key, 0)
+        if alike >= _MAX_ALIKE or len(self.blocks) >= _MAX_BLOCKS:
             self.dropped_blocks += 1
+            return
+        self.alike[key] = alike + 1
+        self.blocks.append(block)
 
     @property
     def expected_ranks(self) -> Optional[int]:

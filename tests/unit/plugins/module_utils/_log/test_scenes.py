@@ -291,6 +291,19 @@ def test_an_unknown_error_of_one_request_leaves_the_engine_ready() -> None:
     assert [row["line"] for row in verdict["aside"]] == [len(BASE + loaded() + ready()) + 1]
 
 
+def test_thousands_of_refused_requests_do_not_hide_the_failure_after_them() -> None:
+    raised = "ValueError: This model's maximum context length is 16384 tokens. However, you requested 122946 tokens"
+    refused = failure(
+        "APIServer pid=1", "10:03:00", "Error in preprocessing prompt inputs", "_validate_input", raised
+    )
+    log = BASE + loaded() + ready() + refused * 3000
+    assert judge(log)["failure_class"] == "request-rejected-4xx"
+    fault = "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"
+    died = failure("Worker_TP1 pid=301", "10:05:00", "WorkerProc hit an exception.", "execute_model", fault)
+    verdict = judge(log + died + ENGINE_DEAD)
+    assert brief(verdict) == ("failed", "runtime", "cuda-illegal-memory-access", len(log) + 1)
+
+
 def test_what_was_asked_of_the_engine_when_it_failed() -> None:
     dump = "Dumping scheduler output for model execution: SchedulerOutput(scheduled_new_reqs=[NewRequestData(req_id=chatcmpl-1,prompt_token_ids_len=77,sampling_params=SamplingParams(n=1, max_tokens=512))]"
     stats = record(
