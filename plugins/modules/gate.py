@@ -144,17 +144,3 @@ score:
   type: int
   sample: 6
 """
-
-
-from ansible.module_utils.basic import AnsibleModule
-
-
-def main() -> None:
-    """The work is done by the action plugin of the same name."""
-    AnsibleModule(argument_spec={}).fail_json(
-        msg="gate runs on the controller: call it in a task, which takes its action plugin"
-    )
-
-
-if __name__ == "__main__":
-    main()

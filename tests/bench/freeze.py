@@ -95,7 +95,7 @@ def one_task_for_each_command(directory: Path, probes: dict[str, Any]) -> str:
     for name, probe in sorted(probes.items()):
         source = str(probe["source"])
         if source.startswith("/"):
-            task = {"ansible.builtin.slurp": {"src": source.split(",")[0].split(" ")[0]}}
+            task = {"ansible.builtin.slurp": {"src": source.partition(",")[0].partition(" ")[0]}}
         else:
             task = {"ansible.builtin.command": {"cmd": source or "true"}}
         tasks.append({"name": name, **task, "ignore_errors": True, "changed_when": False})

@@ -63,8 +63,8 @@ class Choice:
     fatal: bool = False
 
 
-def choose(parts: List[Part]) -> Choice:
-    """The first failure over all logs of an attempt."""
+def choose(parts: List[Part], ended_badly: bool = False) -> Choice:
+    """The first failure over all logs of an attempt; ended_badly: the container is known to have ended with an error."""
     choice = Choice()
     serving = any(part.serving for part in parts)
     ready_time = min((time for time in map(_ready_time, parts) if time is not None), default=None)
@@ -83,11 +83,11 @@ def choose(parts: List[Part]) -> Choice:
                 choice.aside.append(candidate)
             else:
                 alive.append(candidate)
-    choice.fatal = any(_is_fatal(part, alive) for part in parts)
+    choice.fatal = ended_badly or any(_is_fatal(part, alive) for part in parts)
     service = [one for one in alive if one.finding.row.scope != REQUEST]
     requests = [one for one in alive if one.finding.row.scope == REQUEST and one.finding.role != NOISE]
     if serving and not choice.fatal:
-        service, calm = _split(service, lambda one: _kills(one))
+        service, calm = _split(service, _kills)
         choice.aside += calm
     if serving and service:
         requests = []

@@ -24,6 +24,8 @@ from ansible_collections.gpufleet.baseline.tests.lab.engine import stand_in
 
 PROGRAM = Path(stand_in.__file__).resolve()
 RECORDINGS = {path.stem: path for path in sorted((PROGRAM.parent / "recordings").glob("*.log"))}
+# Seconds; a busy machine is not a wrong answer.
+PATIENCE = 120
 CHAT = {"messages": [{"role": "user", "content": "What is the capital of France?"}], "max_tokens": 8}
 
 
@@ -51,17 +53,18 @@ class Engine:
         return self.output.read_bytes()
 
     def until(self, what: Callable[[], bool]) -> None:
-        for _try in range(600):
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
             if what():
                 return
             time.sleep(0.05)
-        pytest.fail(f"waited 30 s for the stand-in; its last lines: {self.log()[-600:]!r}")
+        pytest.fail(f"waited {PATIENCE} s for the stand-in; its last lines: {self.log()[-600:]!r}")
 
     def ready(self) -> Engine:
         self.until(lambda: self.process.poll() is not None or self.ask("/health")[0] == 200)
         return self
 
-    def ask(self, path: str, body: Any = None, timeout: float = 20) -> tuple[int, Any]:
+    def ask(self, path: str, body: Any = None, timeout: float = PATIENCE) -> tuple[int, Any]:
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data=data)
         try:
@@ -80,7 +83,7 @@ class Engine:
         return float(found.group(1))
 
     def exit_code(self) -> int:
-        return self.process.wait(30)
+        return self.process.wait(PATIENCE)
 
     def end(self) -> None:
         self.process.send_signal(signal.SIGCONT)

@@ -95,9 +95,11 @@ def labels(report: str) -> list[tuple[str, str]]:
 
 def test_the_long_report_has_the_same_lines(h200: Driver) -> None:
     simulated, real = labels(h200.smi("-q").stdout), labels(text("smi-q.txt"))
-    assert [label for label, _ in simulated] == [label for label, _ in real]
+    assert [label for label, _value in simulated] == [label for label, _value in real]
     different = {
-        label.strip() for (label, value), (_, other) in zip(simulated, real, strict=True) if value != other
+        label.strip()
+        for (label, value), (_label, other) in zip(simulated, real, strict=True)
+        if value != other
     }
     assert {label for label in different if not VOLATILE.search(label)} == set()
 

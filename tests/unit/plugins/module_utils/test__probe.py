@@ -149,7 +149,7 @@ def test_t2_a_hung_command_is_killed_with_its_children_when_the_probe_runs_out_o
 def test_t2_children_that_cannot_be_killed_cost_one_grace_together(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: List[float] = []
     left: List[int] = []
-    monkeypatch.setattr(_probe_child, "_reap", lambda pid: left.append(pid))
+    monkeypatch.setattr(_probe_child, "_reap", left.append)
     monkeypatch.setattr(_command, "KILL_GRACE_SECONDS", 0.05)
     real_sleep = time.sleep
     monkeypatch.setattr(_probe_child.time, "sleep", lambda wait: (waits.append(wait), real_sleep(wait)))

@@ -46,7 +46,8 @@ PLAIN = "(Worker_TP2 pid=99) ERROR 04-09 20:31:10 [multiproc_executor.py:949] Wo
         PLAIN + "\r",
         "(APIServer pid=1) " + PLAIN,
         "my prefix " + PLAIN,
-        "\x1b[0;36m(Worker_TP2 pid=99)\x1b[0;0m \x1b[31mERROR\x1b[0m \x1b[90m04-09 20:31:10\x1b[0m \x1b[90m[multiproc_executor.py:949]\x1b[0m WorkerProc hit an exception.",
+        "\x1b[0;36m(Worker_TP2 pid=99)\x1b[0;0m \x1b[31mERROR\x1b[0m \x1b[90m04-09 20:31:10\x1b[0m "
+        "\x1b[90m[multiproc_executor.py:949]\x1b[0m WorkerProc hit an exception.",
         "2026-04-09T20:31:10.123456789Z " + PLAIN,
         "2026-04-09T20:31:10.123456789Z stderr F " + PLAIN,
         "2026-04-09T20:31:10.123456789+00:00 stdout F " + PLAIN,
@@ -236,8 +237,10 @@ _WORDS = st.sampled_from(
         PLAIN, "Traceback (most recent call last):", '  File "/x/y.py", line 3, in load_model', "ValueError: x", "", "\r", "\x1b[31m", '{"log":"', '"}',
         "(EngineCore pid=80) ", "(APIServer pid=1) ERROR 02-30 25:61:61 [a.py:1] x", "The above exception was the direct cause of the following exception:",
         "[2026-13-45 99:99:99] h:1:1 [0] NCCL WARN x", "[rank1]:[W999 08:50:36.2 a.cpp:1] x", "usage: vllm", "docker: Error response from daemon: x",
-        "2026-08-09T10:00:00.1Z stderr P ", "INFO:     Application startup complete.", "vLLM server version 0.27.1, serving model m", "[shutdown] API server: shutdown triggered",
-        "Loading safetensors checkpoint shards:  40% Completed | 2/5 [00:24<01:10, 2.91s/it]", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9e99 GiB.",
+        "2026-08-09T10:00:00.1Z stderr P ", "INFO:     Application startup complete.", "vLLM server version 0.27.1, serving model m",
+        "[shutdown] API server: shutdown triggered",
+        "Loading safetensors checkpoint shards:  40% Completed | 2/5 [00:24<01:10, 2.91s/it]",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9e99 GiB.",
         "NVRM: Xid (PCI:0000:01:00): 31, pid=1, name=VLLM", "non-default args: {'a': ", "world_size=99999999 rank=3 local_rank=0 ", "\x00\ud800\uffff",
     ]
 )  # fmt: skip

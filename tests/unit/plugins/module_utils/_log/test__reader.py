@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the gpufleet.baseline authors
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# ruff: noqa: E501 (lines of logs stand whole)
+
 """Fed in pieces, read fast, wrapped in megabytes of serving: the answer stays the same."""
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 SERVED = (
     b'(APIServer pid=1) INFO:     10.20.0.5:52144 - "POST /v1/chat/completions HTTP/1.1" 200 OK\n',
-    b"(APIServer pid=1) INFO 08-09 10:20:30 [loggers.py:271] Engine 000: Avg prompt throughput: 33.5 tokens/s, Avg generation throughput: 34.7 tokens/s, Running: 4 reqs, Waiting: 0 reqs, GPU KV cache usage: 41.0%\n",
+    b"(APIServer pid=1) INFO 08-09 10:20:30 [loggers.py:271] Engine 000: Avg prompt throughput: 33.5 tokens/s, "
+    b"Avg generation throughput: 34.7 tokens/s, Running: 4 reqs, Waiting: 0 reqs, GPU KV cache usage: 41.0%\n",
 )
 
 

@@ -253,7 +253,7 @@ def modinfo(options: list[str], words: list[str]) -> int:
 def value_of(options: list[str], *names: str) -> str:
     """The value of an option under any of its names, or nothing."""
     return next(
-        (value for name, _, value in (o.partition("=") for o in options) if name in names and value), ""
+        (value for name, _sign, value in (o.partition("=") for o in options) if name in names and value), ""
     )
 
 
