@@ -87,6 +87,15 @@ def check(document: Any, where: str) -> dict[str, Any]:
 def host_facts(name: str, document: Any, run: str, time: str, where: str = "") -> HostFacts:
     """What the rules see of one host."""
     found = check(document, where or name)
+    try:
+        return _host_facts(name, found, run, time)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise BaselineError(
+            f"{where or name}: expected {', '.join(SCHEMAS.values())}, found a part of another form: {error}"
+        ) from error
+
+
+def _host_facts(name: str, found: dict[str, Any], run: str, time: str) -> HostFacts:
     engines_read, engines = _engines(found.get("engine"))
     gpu = found["gpu"]
     return HostFacts(

@@ -10,8 +10,9 @@ several hosts are one finding that names the hosts, so that a thousand hosts sta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._measured import Measured
@@ -41,6 +42,7 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._rule impo
     Answer,
     Case,
     Rule,
+    undecided,
 )
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._waivers import Waiver
 
@@ -176,18 +178,29 @@ def judge(case: Case, waivers: Sequence[Waiver] = ()) -> Result:
         if rule.host is not None:
             findings += _ask_hosts(rule, case, live)
         elif rule.group is not None and case.hosts:
-            answer = _whole(rule, rule.group(case))
-            waiver = next((item for item in live if item.rule == rule.id and not item.hosts), None)
-            findings.append(
-                Finding(rule, answer, answer.hosts, _evidence(case, answer, answer.hosts), waiver)
-            )
+            answer = _ask(rule, partial(rule.group, case))
+            evidence = _evidence(case, answer, answer.hosts)
+            findings.append(Finding(rule, answer, answer.hosts, evidence, _waiver(live, rule, answer, "")))
     ended = tuple(waiver for waiver in waivers if waiver not in live)
     return Result(case, tuple(findings), ended)
 
 
-def _whole(rule: Rule, answer: Answer) -> Answer:
-    """An answer that came before the rule knew what exactly it wants says the rule's title."""
+def _ask(rule: Rule, ask: Callable[[], Answer]) -> Answer:
+    """One rule's answer. A document that is damaged in a way that the rule cannot read leaves it undecided."""
+    try:
+        answer = ask()
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        reason = f"the rule cannot read what was measured ({type(error).__name__}: {error})"
+        answer = undecided("not understood", reason, "measure again; report it when it stays")
+    # An answer that came before the rule knew what exactly it wants says the rule's title.
     return answer if answer.wanted else answer.want(rule.title)
+
+
+def _waiver(waivers: Sequence[Waiver], rule: Rule, answer: Answer, host: str) -> Waiver | None:
+    """The waiver of an answer that needs one; the group's is one without hosts."""
+    if answer.verdict not in (FAIL, UNDECIDED):
+        return None
+    return next((item for item in waivers if item.covers(rule.id, host)), None)
 
 
 def _ask_hosts(rule: Rule, case: Case, waivers: Sequence[Waiver]) -> list[Finding]:
@@ -197,8 +210,8 @@ def _ask_hosts(rule: Rule, case: Case, waivers: Sequence[Waiver]) -> list[Findin
     for host in case.hosts:
         if (host.reason and rule.id != PRESENCE) or rule.host is None:
             continue
-        answer = _whole(rule, rule.host(case, host))
-        waiver = next((item for item in waivers if item.covers(rule.id, host.name)), None)
+        answer = _ask(rule, partial(rule.host, case, host))
+        waiver = _waiver(waivers, rule, answer, host.name)
         key = (answer.verdict, answer.found, answer.reason, answer.remedy, answer.wanted, waiver)
         groups.setdefault(key, []).append((host, answer))
         used[key] = waiver
