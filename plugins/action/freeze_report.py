@@ -134,7 +134,7 @@ def _host_entry(outcome: dict[str, Any]) -> dict[str, Any]:
         "bytes",
         "coverage",
         "secrets",
-        "leaks",
+        "leaks", "untestable_secrets",
         "kept_on_host",
         "left_behind",
         "stale_removed",

@@ -11,7 +11,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._group_secrets import host_digests
-from ansible_collections.gpufleet.baseline.plugins.plugin_utils._leak_check import find_leaks
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._leak_check import find_leaks, untestable
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._run import (
     Run,
     read_json,
@@ -43,11 +43,13 @@ class ActionModule(ActionBase):
         if not run.record(host).exists():
             return {**result, "state": document["state"], "leaks": []}
         try:
-            leaks = find_leaks(run.record(host), host_digests(run), run.key(), host)
+            digests = host_digests(run)
+            leaks = find_leaks(run.record(host), digests, run.key(), host)
         except (BaselineError, OSError) as error:
             document["leaks"], reason = [], f"it could not be tested for secrets of other hosts: {error}"
         else:
             document["leaks"] = [f"{leak.member}: {leak.name} of {leak.value_of_host}" for leak in leaks]
+            document["untestable_secrets"] = untestable(digests, host)
             reason = f"holds a secret of another host: {document['leaks'][0]}" if leaks else ""
         if reason:
             _quarantine(run, host)
