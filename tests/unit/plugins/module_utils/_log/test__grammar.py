@@ -38,6 +38,11 @@ def at(month: int, day: int, hour: int, minute: int, second: float) -> float:
 
 PLAIN = "(Worker_TP2 pid=99) ERROR 04-09 20:31:10 [multiproc_executor.py:949] WorkerProc hit an exception."
 
+COLOURED = (
+    "\x1b[0;36m(Worker_TP2 pid=99)\x1b[0;0m \x1b[31mERROR\x1b[0m \x1b[90m04-09 20:31:10\x1b[0m "
+    "\x1b[90m[multiproc_executor.py:949]\x1b[0m WorkerProc hit an exception."
+)
+
 
 @pytest.mark.parametrize(
     "text",
@@ -46,8 +51,7 @@ PLAIN = "(Worker_TP2 pid=99) ERROR 04-09 20:31:10 [multiproc_executor.py:949] Wo
         PLAIN + "\r",
         "(APIServer pid=1) " + PLAIN,
         "my prefix " + PLAIN,
-        "\x1b[0;36m(Worker_TP2 pid=99)\x1b[0;0m \x1b[31mERROR\x1b[0m \x1b[90m04-09 20:31:10\x1b[0m "
-        "\x1b[90m[multiproc_executor.py:949]\x1b[0m WorkerProc hit an exception.",
+        COLOURED,
         "2026-04-09T20:31:10.123456789Z " + PLAIN,
         "2026-04-09T20:31:10.123456789Z stderr F " + PLAIN,
         "2026-04-09T20:31:10.123456789+00:00 stdout F " + PLAIN,
@@ -72,6 +76,7 @@ def test_a_record_in_every_wrapping(text: str) -> None:
     ("text", "process", "pid"),
     [
         ("(VllmWorker TP1 pid=7) INFO 07-21 19:05:00 [a.py:1] x", "VllmWorker_TP1", 7),
+        ("(VllmWorker rank=1 pid=7) INFO 07-21 19:05:00 [a.py:1] x", "VllmWorker", 7),
         ("(EngineCore_0 pid=7) INFO 07-21 19:05:00 [a.py:1] x", "EngineCore_0", 7),
         ("INFO 07-21 19:05:00 [__init__.py:241] x", "", None),
         (

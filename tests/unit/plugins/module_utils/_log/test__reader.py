@@ -25,10 +25,13 @@ CASES = worked.load()
 pytestmark = pytest.mark.skipif(not CASES, reason=worked.MISSING)
 each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
-SERVED = (
-    b'(APIServer pid=1) INFO:     10.20.0.5:52144 - "POST /v1/chat/completions HTTP/1.1" 200 OK\n',
+STATISTICS = (
     b"(APIServer pid=1) INFO 08-09 10:20:30 [loggers.py:271] Engine 000: Avg prompt throughput: 33.5 tokens/s, "
-    b"Avg generation throughput: 34.7 tokens/s, Running: 4 reqs, Waiting: 0 reqs, GPU KV cache usage: 41.0%\n",
+    b"Avg generation throughput: 34.7 tokens/s, Running: 4 reqs, Waiting: 0 reqs, GPU KV cache usage: 41.0%\n"
+)
+SERVED = (
+    b'(APIServer pid=1) INFO:     10.20.0.5:52144 - "POST /v1/completions HTTP/1.1" 200 OK\n',
+    STATISTICS,
 )
 
 
