@@ -10,6 +10,7 @@ stand-in, and with `real` the image of the real vLLM as well.
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -43,7 +44,11 @@ def _build(file: str, tag: str, arguments: Mapping[str, str]) -> str:
         image.ensure_base()
         options = [f"--build-arg=BASE={image.BASE}", *(f"--build-arg={k}={v}" for k, v in arguments.items())]
         options += [f"--build-arg={name}" for name in ("http_proxy", "https_proxy") if name in os.environ]
-        return docker("build", "-q", "-f", str(HERE / file), "-t", tag, *options, str(HERE)).strip()
+        old = docker("image", "ls", "-q", "--no-trunc", tag).split()
+        built = docker("build", "-q", "-f", str(HERE / file), "-t", tag, *options, str(HERE)).strip()
+        if old and old != [built]:
+            subprocess.run(["docker", "image", "rm", *old], capture_output=True, check=False)  # unless in use
+        return built
 
 
 if __name__ == "__main__":

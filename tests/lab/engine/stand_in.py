@@ -121,6 +121,10 @@ class Launch:
         return self.number("tensor_parallel_size", 1) * self.number("pipeline_parallel_size", 1)
 
     @property
+    def fraction(self) -> float:
+        return float(self.flags.get("gpu_memory_utilization", 0.92))
+
+    @property
     def master(self) -> Tuple[str, int]:
         return str(self.flags.get("master_addr", "127.0.0.1")), self.number("master_port", 29501)
 
@@ -155,13 +159,21 @@ FLAGS = flags_of_vllm()
 
 
 @functools.cache
-def visible_gpus() -> Optional[int]:
-    """GPUs that this container sees, or None where there is no driver at all to ask."""
+def gpus() -> Optional[List[Tuple[int, int]]]:
+    """Total and free MiB of each GPU that this container sees, or None where there is no driver to ask."""
+    query = ["nvidia-smi", "--query-gpu=memory.total,memory.free", "--format=csv,noheader,nounits"]
     try:
-        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, timeout=5, check=False)
+        said = subprocess.run(query, capture_output=True, timeout=5, check=False).stdout.decode()
     except (OSError, subprocess.TimeoutExpired):
-        return 0 if setting("NEEDS_GPU", "") else None
-    return listed.stdout.count(b"GPU ")
+        return [] if setting("NEEDS_GPU", "") else None
+    return [(int(total), int(free)) for total, free in re.findall(r"^(\d+), (\d+)$", said, re.M)]
+
+
+def occupied(launch: Launch) -> Optional[Tuple[int, int, int]]:
+    """Number, total and free MiB of the first GPU of this launch that has less free than it may use."""
+    here = (gpus() or [])[: max(launch.world // launch.nodes, 1)]
+    short = ((n, *memory) for n, memory in enumerate(here) if memory[1] < memory[0] * launch.fraction)
+    return next(short, None)
 
 
 def typed(text: str) -> Any:
@@ -321,7 +333,7 @@ class Log:
         if name in MAIN_PROCESSES:
             return os.getpid()
         if recorded not in self.children:
-            self.children[recorded] = Child(name.decode())
+            self.children[recorded] = Child(name.decode(), self.launch)
         return self.children[recorded].process.pid
 
     def load_slowly(self, line: bytes, shards: int) -> None:
@@ -329,8 +341,8 @@ class Log:
         start = line[: line.index(b":") + 1]
         for done in range(shards + 1):
             clocks = tuple(part for left in (done, shards - done) for part in divmod(left * 2, 60))
-            bar = " %3d%% Completed | %d/%d [%02d:%02d<%02d:%02d,  2.00s/it]\n"
-            self.write(start + (bar % (100 * done // shards, done, shards, *clocks)).encode())
+            progress = " %3d%% Completed | %d/%d [%02d:%02d<%02d:%02d,  2.00s/it]\n"
+            self.write(start + (progress % (100 * done // shards, done, shards, *clocks)).encode())
             time.sleep(2 * self.factor if done < shards else 0)
 
     def fill(self, lines: List[bytes], wanted: int) -> None:
@@ -350,9 +362,14 @@ def swaps(header: Dict[str, str], launch: Launch) -> List[Tuple[bytes, bytes]]:
     actual.update(head="%s:%d" % (host, port), host=socket.gethostname())
     actual.update(version=installed("vllm"), nccl=installed("nvidia_nccl_cu13"))
     actual.update(flag=" ".join(launch.unknown))
-    gpus = visible_gpus()
-    if gpus is not None:
-        actual.update(world="World size (%d)" % launch.world, gpus="available GPUs (%d)" % gpus)
+    if gpus() is not None:
+        actual["world"] = "World size (%d)" % launch.world
+        actual["gpus"] = "available GPUs (%d)" % len(gpus() or [])
+    short = occupied(launch)
+    if short:
+        number, total, free = short
+        actual["free"] = "device cuda:%d (%.2f/%.1f GiB)" % (number, free / 1024, total / 1024)
+        actual["wanted"] = "utilization (%s, %.2f GiB)" % (launch.fraction, total / 1024 * launch.fraction)
     recorded = dict(header, port="http://0.0.0.0:" + header.get("port", "-"))
     pairs = [(recorded.get(key, ""), new) for key, new in actual.items()]
     return [(old.encode(), new.encode()) for old, new in pairs if old and new and old != new]
@@ -389,21 +406,39 @@ def stamp_like(found: Match[bytes], now: datetime) -> bytes:
 
 
 class Child:
-    """A process with vLLM's title that does nothing and ends with its parent."""
+    """A process with vLLM's title that ends with its parent; where the driver is simulated it holds memory."""
 
-    PROGRAM = "import os\nopen('/proc/self/comm', 'w').write(%r)\nos.read(%d, 1)\n"
+    # No argument but the title, as setproctitle leaves the command line; so this comes on standard input.
+    PROGRAM = """
+import ctypes, os
+open("/proc/self/comm", "w").write({title!r}[:15])
+if {seat} >= 0 and os.path.exists("/etc/simulated-gpu.visible"):
+    cuda, context, memory = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_uint64()
+    device, free, total = ctypes.c_int(), ctypes.c_size_t(), ctypes.c_size_t()
+    cuda.cuInit(0)
+    cuda.cuDeviceGet(ctypes.byref(device), {seat})
+    cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+    cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+    # The context itself holds 500 MiB.
+    cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(int(total.value * {fraction}) - (500 << 20)))
+os.read({life}, 1)
+"""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, launch: Launch) -> None:
         self.name = name
+        rank = re.search(r"_TP(\d+)$", name)
+        seat = int(rank.group(1)) % max(launch.world // launch.nodes, 1) if rank else -1
+        if launch.world == 1:  # then the engine core is the worker
+            seat = 0 if name == "EngineCore" else -1
         title = "VLLM::" + name
         life, self.held = os.pipe()
-        # No argument but the title, as setproctitle leaves the command line; so the code comes on stdin.
         self.process = subprocess.Popen(
             [title], executable=sys.executable, stdin=subprocess.PIPE, pass_fds=(life,)
         )
         os.close(life)
+        program = self.PROGRAM.format(title=title, seat=seat, fraction=launch.fraction, life=life)
         assert self.process.stdin is not None
-        self.process.stdin.write((self.PROGRAM % (title[:15], life)).encode())
+        self.process.stdin.write(program.encode())
         self.process.stdin.close()
 
     def watch(self, engine: Engine) -> None:
@@ -752,9 +787,11 @@ class Run:
         """What really stands in the way of this launch, whatever the scenario says."""
         if self.launch.unknown:
             return "container-unknown-flag"
-        gpus = visible_gpus()
-        if gpus is not None and gpus * self.launch.nodes < self.launch.world:
-            return "devices-world-size" if gpus else "devices-no-cuda-gpus"
+        seen = gpus()
+        if seen is not None and len(seen) * self.launch.nodes < self.launch.world:
+            return "devices-world-size" if seen else "devices-no-cuda-gpus"
+        if occupied(self.launch):
+            return "devices-gpu-occupied"
         if not self.launch.rank:
             try:
                 self.server = Server(self.launch)

@@ -56,7 +56,7 @@ def test_a_replay_is_the_recording(name: str, engine: Callable[..., Engine]) -> 
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_a_recording_says_what_it_is(name: str) -> None:
     header = stand_in.Recording(RECORDINGS[name]).header
-    known = "source version nccl nccl-debug model port head host flag world gpus stage class part after end"
+    known = "source version nccl nccl-debug model port head host flag world gpus free wanted stage class part after end"
     assert set(header) <= set(known.split())
     assert header["source"].startswith(("real start", "composed in the message formats"))
     assert re.fullmatch(r"\d+\.\d+\.\d+", header["version"])

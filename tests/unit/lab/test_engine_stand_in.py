@@ -137,25 +137,36 @@ def test_a_flag_that_vllm_does_not_know(engine: Callable[..., Engine]) -> None:
     assert run.log().rstrip().endswith(b"error: unrecognized arguments: --enable-prefix-cashing")
 
 
+def seen_gpus(folder: Path, *lines: str) -> dict[str, str]:
+    """The environment of a machine whose nvidia-smi says so much of total and free memory."""
+    smi = folder / "nvidia-smi"
+    smi.write_text("#!/bin/sh\n" + "".join(f"echo '{line}'\n" for line in lines))
+    smi.chmod(0o755)
+    return {"PATH": f"{folder}:{os.environ['PATH']}"}
+
+
 @pytest.mark.parametrize(
-    ("gpus", "ends_with", "code"),
+    ("memory", "says"),
     [
-        (0, b"Failed core proc(s): {}", 1),
-        (1, b"https://errors.pydantic.dev/2.14/v/value_error", 1),
-        (2, b"Application startup complete.", None),
+        ([], "RuntimeError: No CUDA GPUs are available"),
+        (["143771, 143155"], "World size (2) is larger than the number of available GPUs (1) in this node"),
+        (
+            ["143771, 143155", "143771, 81920"],
+            "Free memory on device cuda:1 (80.00/140.4 GiB) on startup is less than desired GPU memory",
+        ),
     ],
 )
 def test_a_launch_needs_its_gpus(
-    gpus: int, ends_with: bytes, code: int | None, tmp_path: Path, engine: Callable[..., Engine]
+    memory: list[str], says: str, tmp_path: Path, engine: Callable[..., Engine]
 ) -> None:
-    smi = tmp_path / "nvidia-smi"
-    smi.write_text("#!/bin/sh\n" + "echo 'GPU 0: NVIDIA H200 (UUID: GPU-0)'\n" * gpus)
-    smi.chmod(0o755)
-    run = engine("-tp", "2", PATH=f"{tmp_path}:{os.environ['PATH']}")
-    run.until(lambda: ends_with in run.log())
-    assert run.exit_code() == code if code else run.process.poll() is None
-    if gpus == 1:
-        assert b"World size (2) is larger than the number of available GPUs (1) in this node" in run.log()
+    run = engine("-tp", "2", **seen_gpus(tmp_path, *memory))
+    assert run.exit_code() == 1
+    assert says in run.log().decode()
+
+
+def test_a_launch_that_has_its_gpus(tmp_path: Path, engine: Callable[..., Engine]) -> None:
+    run = engine("-tp", "2", **seen_gpus(tmp_path, *["143771, 143155"] * 2)).ready()
+    assert run.ask("/health") == (200, "")
 
 
 def test_a_port_in_use_is_found_before_the_engine_starts(engine: Callable[..., Engine]) -> None:
