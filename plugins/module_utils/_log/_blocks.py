@@ -32,7 +32,7 @@ _PATIENCE = 400
 
 _TRACE = re.compile(r"[ |+]*(?:Exception Group )?Traceback \(most recent call last\):")
 _FRAME = re.compile(r'[ |]*File "(?P<file>[^"]*)", line \d+(?:, in (?P<name>\S+))?')
-_RAISED = re.compile(r"[A-Za-z_][\w.]*(?:: ?|$)")
+_RAISED = re.compile(r"[A-Za-z_][\w.]*(?:\(\w+\))?(?:: ?|$)")
 _CHAIN = re.compile(r"(?:The above exception was the direct cause|During handling of the above exception)")
 _TYPED = re.compile(
     r"(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure|Timeout)|Exception)(?:: |$)"
@@ -108,6 +108,11 @@ class Block:
         return self.raised[0].line if self.raised else self.first
 
 
+def _frame_name(frame: re.Match[str]) -> str:
+    """file:function of a line of a traceback."""
+    return frame["file"].rpartition("/")[2] + ":" + (frame["name"] or "")
+
+
 class _Open:
     """A block that is still growing."""
 
@@ -137,6 +142,9 @@ class _Open:
         elif self.state == "message" and block.raised:
             if len(block.raised[-1].more) < _MAX_LINES:
                 block.raised[-1].more.append(text)
+            nested = _FRAME.match(text)  # Ray prints a worker's traceback inside its own message
+            if nested is not None and len(block.raised[-1].frames) < 2 * _MAX_FRAMES:
+                block.raised[-1].frames.append(_frame_name(nested))
         elif self.state == "header" and len(block.body) < _MAX_LINES:
             block.body.append(text)
             block.body_lines.append(number)
@@ -147,7 +155,7 @@ class _Open:
         if frame is not None:
             if len(block.frames) >= _MAX_FRAMES:
                 del block.frames[_MAX_FRAMES // 2]
-            block.frames.append(frame["file"].rpartition("/")[2] + ":" + (frame["name"] or ""))
+            block.frames.append(_frame_name(frame))
         elif _RAISED.match(text):
             if len(block.raised) < _MAX_EXCEPTIONS:
                 block.raised.append(Raised(number, text, block.frames))

@@ -64,7 +64,10 @@ class Choice:
 
 
 def choose(parts: List[Part], ended_badly: bool = False) -> Choice:
-    """The first failure over all logs of an attempt; ended_badly: the container is known to have ended with an error."""
+    """The first failure over all logs of an attempt.
+
+    ended_badly: the container is known to have ended with an error.
+    """
     choice = Choice()
     serving = any(part.serving for part in parts)
     ready_time = min((time for time in map(_ready_time, parts) if time is not None), default=None)

@@ -39,7 +39,7 @@ def decide(
     parts: List[Part], logs: List[Log], end: Optional[ContainerEnd], observed: Optional[float]
 ) -> Decision:
     """Judges an attempt."""
-    choice = choose(parts)
+    choice = choose(parts, _ended_badly(parts, end))
     decision = Decision(parts=parts, choice=choice)
     if choice.first is not None and choice.level != "request":
         _failed(decision, choice.first)
@@ -50,6 +50,13 @@ def decide(
             _rejected(decision, choice.first, still(parts, end))
     _doubt(decision)
     return decision
+
+
+def _ended_badly(parts: List[Part], end: Optional[ContainerEnd]) -> bool:
+    """Whether the container ended with an error that nobody asked for."""
+    if end is None or not end.exited or end.exit_code in (0, 130, 143):
+        return False
+    return all(part.run.stop is None for part in parts)
 
 
 def _failed(decision: Decision, first: Candidate) -> None:

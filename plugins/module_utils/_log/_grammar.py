@@ -32,7 +32,8 @@ _TAIL_TEXT = 8 * 1024
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[@-Z\\-_])")
 _PREFIX = re.compile(
-    r"\((?P<name>[A-Za-z][\w.:-]*(?: TP\d+)?) pid=(?P<pid>\d+)(?:, ip=(?P<ip>[0-9A-Fa-f.:]+))?\) ?"
+    r"\((?P<name>[A-Za-z][\w.:-]*(?: TP\d+)?)(?: rank=(?P<rank>\d+))? pid=(?P<pid>\d+)"
+    r"(?:, ip=(?P<ip>[0-9A-Fa-f.:]+))?\) ?"
 )
 _RAY_NAME = re.compile(r"\((?P<name>raylet|autoscaler|gcs_server)[^)]{0,60}\) ")
 _RECORD = re.compile(
@@ -59,7 +60,7 @@ _DATED = re.compile(
 )
 _INSIDE = re.compile(
     r"(?<=[^\s)])\s?"
-    r"(?=\([A-Za-z][\w.-]*(?: TP\d+)? pid=\d+\) (?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d )"
+    r"(?=\([A-Za-z][\w.-]*(?: TP\d+| rank=\d+)? pid=\d+\) (?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d )"
     r"|(?<=[^\s)])\s?(?=(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[[\w./-]+:\d+\])"
     r"|(?<=[\w\]>])(?=Traceback \(most recent call last\):)"
 )
@@ -164,6 +165,8 @@ def _take_prefixes(text: str, parsed: Line) -> str:
         name_process(parsed, match["name"])
         if match.re is _PREFIX:
             parsed.pid, parsed.host = int(match["pid"]), match["ip"] or parsed.host
+            if match["rank"]:  # vLLM up to 0.9 named its workers so
+                parsed.rank = int(match["rank"])
     text = text[position:] if position else text
     if text.startswith("[rank"):
         rank = _RANK.match(text)

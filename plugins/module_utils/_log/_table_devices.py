@@ -102,8 +102,12 @@ DEVICES: Tuple[Signature, ...] = (
         source=TORCH_SOURCE,
     ),
     Signature(
-        "device-busy", ("all CUDA-capable devices are busy or unavailable",), ROOT, "devices",
-        "init-device", advice="Look at compute mode, MIG and the processes on each GPU.",
+        "device-busy",
+        (
+            "all CUDA-capable devices are busy or unavailable",
+            "CUDA-capable device(s) is/are busy or unavailable",
+        ),
+        ROOT, "devices", "init-device", advice="Look at compute mode, MIG and the processes on each GPU.",
         source=TORCH_SOURCE,
     ),
     Signature(

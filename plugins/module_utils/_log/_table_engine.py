@@ -41,6 +41,7 @@ QUOTES: Tuple[Signature, ...] = (
         "engine-start-failed",
         (
             "Engine core initialization failed. See root cause above", "Engine core initialization failed",
+            "Engine process failed to start",
             "Frontend process failed during engine core",
         ),
         CONSEQUENCE, "", "start", since="0.9",
@@ -78,6 +79,7 @@ MEMORY: Tuple[Signature, ...] = (
         "kv-cache-max-len",
         (
             "To serve at least one request with the model's max seq len",
+            "To serve at least one request with the models's max seq len",
             "larger than the maximum number of tokens that can be stored in KV cache",
             "Cannot auto-fit max_model_len",
         ),

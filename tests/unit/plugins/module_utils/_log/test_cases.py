@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import pytest
 
 from . import worked
-from .conftest import CONFUSION
 
 CASES = worked.load()
 pytestmark = pytest.mark.skipif(not CASES, reason=worked.MISSING)
@@ -16,9 +16,9 @@ each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 
 @each
-def test_stage_class_and_line(case: worked.Case) -> None:
+def test_stage_class_and_line(case: worked.Case, confusion: Counter[tuple[str, str, str]]) -> None:
     verdict = case.judge()
-    CONFUSION[(case.classes[0], verdict["failure_class"], verdict["confidence"])] += 1
+    confusion[(case.classes[0], verdict["failure_class"], verdict["confidence"])] += 1
     assert verdict["stage"] in case.stages
     assert verdict["failure_class"] in case.classes
     first, last = case.expect["first_error_line"], case.expect["exception_line"]
