@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Callable, Iterator
+from typing import Callable, Iterator, Protocol
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._redact import _forms, _lines
 from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._known import KnownValues
@@ -31,16 +31,27 @@ _ROUNDS = 4
 _NOTHING = re.compile(rb"[\s\"'`,;:.&|()\[\]{}<>\\]*\Z")
 
 
-def find_secrets(text: bytes, lines: Iterator[tuple[int, int, int]], known: KnownValues) -> list[Span]:
-    """All secrets whose telling part stands on one of the lines, in order, none overlapping."""
-    spans = _found(text, lines, known) + list(known.find_plain(text))
+class Lines(Protocol):
+    """Tells which lines can hold which kinds of secrets."""
+
+    def suspects(self, text: bytes) -> Iterator[tuple[int, int, int]]:
+        """Start, end and families of every line that can hold a secret."""
+
+    def families(self, line: bytes) -> int:
+        """The families of one line."""
+
+
+def find_secrets(text: bytes, lines: Lines, known: KnownValues) -> list[Span]:
+    """All secrets in a text, in order, none overlapping."""
+    spans = _found(text, lines.suspects(text), known) + list(known.find_plain(text))
     if not spans:
         return spans
     spans = merged(spans, text)
     for _count in range(_ROUNDS):
         # With a secret gone what stood beside it stands free, and may be another.
-        more = _found(_masked(text, spans), _lines_of(text, spans), known)
-        more = [span for span in more if not _covered(span, spans)]
+        struck = _struck_out(text, spans)
+        more = _found(struck, _lines_of(struck, spans, lines), known)
+        more = [span for span in more if span.value.strip(STRUCK_OUT)]
         if not more:
             break
         spans = merged(spans + [span._replace(value=text[span.start : span.end]) for span in more], text)
@@ -58,7 +69,7 @@ def _found(text: bytes, lines: Iterator[tuple[int, int, int]], known: KnownValue
     return spans
 
 
-def _masked(text: bytes, spans: list[Span]) -> bytes:
+def _struck_out(text: bytes, spans: list[Span]) -> bytes:
     """The text with every span struck out, at the same length."""
     struck = bytearray(text)
     for span in spans:
@@ -66,7 +77,7 @@ def _masked(text: bytes, spans: list[Span]) -> bytes:
     return bytes(struck)
 
 
-def _lines_of(text: bytes, spans: list[Span]) -> Iterator[tuple[int, int, int]]:
+def _lines_of(text: bytes, spans: list[Span], lines: Lines) -> Iterator[tuple[int, int, int]]:
     """The lines that spans touch."""
     past = 0
     for span in spans:
@@ -74,16 +85,7 @@ def _lines_of(text: bytes, spans: list[Span]) -> Iterator[tuple[int, int, int]]:
         end = text.find(b"\n", span.end)
         past = len(text) if end < 0 else end
         if start < past:
-            yield start, past, _lines.EVERYTHING
-
-
-def _covered(span: Span, spans: list[Span]) -> bool:
-    return any(one.start <= span.start and span.end <= one.end for one in spans)
-
-
-def every_line(text: bytes) -> Iterator[tuple[int, int, int]]:
-    """The whole text as one line that can hold everything: what the line filter is measured against."""
-    yield 0, len(text), _lines.EVERYTHING
+            yield start, past, lines.families(text[start:past])
 
 
 def _beside_stand_ins(text: bytes, spans: list[Span]) -> Iterator[Span]:

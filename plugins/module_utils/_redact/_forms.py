@@ -90,12 +90,21 @@ _TOKEN_CHARACTERS = re.compile(rb"[A-Za-z0-9_\-]*")
 def known_forms(text: bytes, start: int, end: int) -> Iterator[Span]:
     """Tokens with a known beginning that start in ``[start, end)``."""
     for form in FORMS:
-        if not any(text.find(literal, start, end) >= 0 for literal in form.literals):
-            continue
-        for match in form.pattern.finditer(text, start):
-            if match.start(1) >= end:
-                break
-            yield from _form_spans(text, form, match)
+        for literal in form.literals:
+            for match in _matches(form.pattern, text, literal, start, end):
+                yield from _form_spans(text, form, match)
+
+
+def _matches(
+    pattern: Pattern[bytes], text: bytes, literal: bytes, start: int, end: int
+) -> Iterator[re.Match[bytes]]:
+    """Matches that begin with the literal in ``[start, end)`` and may reach behind it, none within another."""
+    position = text.find(literal, start, end)
+    while position >= 0:
+        match = pattern.match(text, position)
+        if match:
+            yield match
+        position = text.find(literal, max(position + 1, match.end() if match else 0), end)
 
 
 def _form_spans(text: bytes, form: Form, match: re.Match[bytes]) -> Iterator[Span]:
@@ -122,9 +131,7 @@ _URL = re.compile(rb"://([^\s/?#\"'<>`\\@:]{0,256})(?::([^\s/?#\"'<>`\\]{1,1024}
 
 def url_credentials(text: bytes, start: int, end: int) -> Iterator[Span]:
     """Passwords, and tokens in the place of a user, in URLs that start in ``[start, end)``."""
-    for match in _URL.finditer(text, start):
-        if match.start() >= end:
-            break
+    for match in _matches(_URL, text, b"://", start, end):
         user, password = match.group(1), match.group(2)
         if password is not None:
             if not is_reference(password, "password"):
@@ -135,24 +142,23 @@ def url_credentials(text: bytes, start: int, end: int) -> Iterator[Span]:
             yield Span(match.start(1), match.end(1), "URL-user", percent_decoded(user), "URL")
 
 
-_SCHEME = re.compile(
-    rb"(?<![A-Za-z])(bearer|basic)(?:[ \t]{1,8}|%20|\+)(?:\\?[\"'])?(?=([A-Za-z0-9._~+/\-]{6,}={0,2}))",
-    re.IGNORECASE,
-)
+_SCHEME = re.compile(rb"(?<![A-Za-z0-9])(bearer|basic)(?:[ \t]{1,8}|%20|\+)(?:\\?[\"'])?", re.IGNORECASE)
+_CREDENTIAL = re.compile(rb"[A-Za-z0-9._~+/\-]{6,}={0,2}")
 
 
 def scheme_credentials(text: bytes, start: int, end: int) -> Iterator[Span]:
     """What stands behind ``Bearer`` and ``Basic`` (https://www.rfc-editor.org/rfc/rfc6750, rfc7617)."""
-    for match in _SCHEME.finditer(text, start):
-        if match.start() >= end:
-            break
-        value, stop = match.group(2).rstrip(b"."), match.end(2)
-        stop -= len(match.group(2)) - len(value)
-        if match.group(1).lower() == b"basic":
+    for scheme in _SCHEME.finditer(text, start, end):
+        found = _CREDENTIAL.match(text, scheme.end())
+        if not found:
+            continue
+        value = found.group().rstrip(b".")
+        stop = found.start() + len(value)
+        if scheme.group(1).lower() == b"basic":
             if _user_and_password(value) is not None:
-                yield Span(match.start(2), stop, "Basic", value, "scheme")
+                yield Span(found.start(), stop, "Basic", value, "scheme")
         elif looks_random(value) or len(value) >= 20:
-            yield Span(match.start(2), stop, "Bearer", value, "scheme")
+            yield Span(found.start(), stop, "Bearer", value, "scheme")
 
 
 def _user_and_password(encoded: bytes) -> Optional[bytes]:
@@ -187,9 +193,7 @@ _PEM_IN_BASE64 = re.compile(
 
 def pem_keys(text: bytes, start: int, end: int) -> Iterator[Span]:
     """Private keys in PEM that start in ``[start, end)``; one without an end goes as far as its body does."""
-    for match in PEM_LABEL.finditer(text, start):
-        if match.start() >= end:
-            break
+    for match in _matches(PEM_LABEL, text, PEM_START, start, end):
         closing = PEM_END.search(text, match.end(), match.end() + _PEM_REACH)
         stop = closing.start() if closing else _pem_body_end(text, match.end())
         body = text[match.end() : stop]
@@ -210,9 +214,7 @@ def _pem_body_end(text: bytes, position: int) -> int:
 
 def pem_in_base64(text: bytes, start: int, end: int) -> Iterator[Span]:
     """Private keys in PEM that were encoded once more, as Kubernetes does."""
-    for match in _PEM_IN_BASE64.finditer(text, start):
-        if match.start() >= end:
-            break
+    for match in _matches(_PEM_IN_BASE64, text, b"LS0tLS1CRUdJTi", start, end):
         head = match.group()[:64]
         if b"PRIVATE KEY" in base64.b64decode(head[: len(head) // 4 * 4]):
             yield Span(match.start(), match.end(), "private-key", match.group(), "PEM")

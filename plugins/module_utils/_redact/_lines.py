@@ -19,7 +19,6 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._forms i
 from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._known import KnownValues, sketch
 
 NAMED, FORM, URL, SCHEME, PEM, KNOWN = 1, 2, 4, 8, 16, 32
-EVERYTHING = NAMED | FORM | URL | SCHEME | PEM | KNOWN
 # Bytes of sketches that are remembered; after that the memory starts anew.
 _REMEMBERED = 4 * 1024 * 1024
 
@@ -39,7 +38,8 @@ _LETTER = rb"[g-z]"
 _TOKEN = re.compile(rb"tokn(?!iz|s(?!" + _LETTER + rb")|_is?(?!" + _LETTER + rb"))")
 _TOKENS = re.compile(rb".{0,9}?(?:uth|pi|ss|srt|rrsh|rr|usr|h|prsonl|rgistry)[_.\-]?tokns", re.DOTALL)
 _BEARER_NAME = re.compile(rb"(?<!" + _LETTER + rb")rr(?!" + _LETTER + rb")")
-_SCHEME_GAP = re.compile(rb"(?:rr|si)[ \t%+]")
+# Before a scheme there is no letter or digit; "stderr" has one.
+_SCHEME_GAP = re.compile(rb"(?<!" + _LETTER + rb")(?:rr|si)[ \t%+]")
 _URL_AT = re.compile(rb"://[^\s/]*@")
 
 # In small letters: literals of sketches in small letters.
@@ -96,6 +96,15 @@ class LineFilter:
             if families:
                 yield start, start + len(line), families
             start += len(line) + 1
+
+    def families(self, line: bytes) -> int:
+        """The families of one line; of several lines those of all."""
+        outlines = set(sketch(line).split(b"\n"))
+        self._judge(outlines)
+        found = 0
+        for outline in outlines:
+            found |= self._suspect.get(outline, 0)
+        return found
 
     def _judge(self, different: set[bytes]) -> None:
         if self._generation != self._known.generation or self._remembered > _REMEMBERED:

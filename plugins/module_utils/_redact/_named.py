@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._read_va
     Value,
     read_values,
 )
-from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._standin import Span
+from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._standin import STAND_IN_START, Span
 from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._values import (
     is_path,
     is_value,
@@ -89,42 +89,47 @@ def named_secrets(text: bytes, start: int, end: int) -> Iterator[Span]:
     for hint in HINT.finditer(text, start, end):
         if hint.start() < past:
             continue
-        name = _name_at(text, hint.start(), hint.end())
-        if name is None:
+        past, name = _name_at(text, hint.start(), hint.end())
+        if name is None or text.endswith(STAND_IN_START, 0, name.start):
             continue
-        past = name.end
-        yield from _spans_of(text, name)
+        for value, span in _values_of(text, name):
+            # A name within the value is part of it.
+            past = max(past, value.end)
+            if span:
+                yield span
 
 
-def _name_at(text: bytes, hint_start: int, hint_end: int) -> Optional[_Name]:
-    start = hint_start
-    floor = max(0, hint_end - NAME_LIMIT)
-    while start > floor and text[start - 1] in _NAME_BYTES:
-        start -= 1
-    rest = _NAME_REST.match(text, hint_end, start + NAME_LIMIT)
-    end = rest.end() if rest else hint_end
+def _name_at(text: bytes, hint_start: int, hint_end: int) -> tuple[int, Optional[_Name]]:
+    """The end of the run of a name's letters round a hint, and the name when it is that of a secret."""
+    rest = _NAME_REST.match(text, hint_end)
+    run_end = end = rest.end() if rest else hint_end
     while text[end - 1 : end] in (b".", b"-") and end > hint_end:
         end -= 1
+    floor = max(0, end - NAME_LIMIT)
+    start = max(hint_start, floor)
+    while start > floor and text[start - 1] in _NAME_BYTES:
+        start -= 1
     raw = text[start:end].decode("ascii")
     kind = secret_kind(raw)
     if kind:
-        return _Name(start, end, raw, kind, False)
+        return run_end, _Name(start, end, raw, kind, False)
     if text[start - 1 : start] in (b"?", b"&", b";") and _QUERY_NAMES.match(raw):
-        return _Name(start, end, raw, SURE, False)
+        return run_end, _Name(start, end, raw, SURE, False)
     if names_location(raw):
-        return _Name(start, end, raw, SURE, True)
-    return None
+        return run_end, _Name(start, end, raw, SURE, True)
+    return run_end, None
 
 
-def _spans_of(text: bytes, name: _Name) -> Iterator[Span]:
+def _values_of(text: bytes, name: _Name) -> Iterator[tuple[Value, Optional[Span]]]:
+    """The values that follow a name, each with its span when it is a secret."""
     place, position, rule = _joined(text, name)
     if position is None:
         return
     found = read_values(text, position, place)
     for value in found:
-        if _is_secret(text, name, value):
-            decoded = percent_decoded(value.value) if _in_query(text, name) else value.value
-            yield Span(value.start, value.end, name.text, decoded, rule)
+        decoded = percent_decoded(value.value) if place.query else value.value
+        secret = _is_secret(text, name, value)
+        yield value, Span(value.start, value.end, name.text, decoded, rule) if secret else None
     if place.several and found:
         yield from _more(text, name, found[-1])
 
@@ -222,12 +227,12 @@ def _line_start(text: bytes, position: int) -> Optional[int]:
     return start if _LINE_OPENING.fullmatch(text, inner, position) else None
 
 
-def _more(text: bytes, name: _Name, last: Value) -> Iterator[Span]:
+def _more(text: bytes, name: _Name, last: Value) -> Iterator[tuple[Value, Optional[Span]]]:
     """Further values of a flag that takes several, as words or as items of a list."""
-    for _count in range(64):
+    while True:
         following = _MORE_GAP.match(text, last.end)
         found = read_values(text, following.end(), Place()) if following else []
         if not found or not is_value(found[0].value, name.text, WEAK, False):
             return
         last = found[0]
-        yield Span(last.start, last.end, name.text, last.value, "flag")
+        yield last, Span(last.start, last.end, name.text, last.value, "flag")

@@ -28,11 +28,10 @@ _SCHEME = re.compile(
 )
 _LONG_SCHEMES = (b"negotiate", b"digest", b"aws4-hmac-sha256")
 _BARE = re.compile(rb"[^\s\"'`<>&;,|(){}\[\]\\\0]+")
-_BARE_MORE = re.compile(rb"[&;,|(){}\[\]<>\\]+[^\s\"'`\0]*")
-_PAIR_FOLLOWS = re.compile(rb"[^\s\"'`]*?[\w.\-]+[\"']?\]?(?:=|:)")
-_TO_SPACE = re.compile(rb"[^\s\0]+")
+_BARE_MORE = re.compile(rb"[&;,|(){}\[\]<>\\]+[^\s\"'`<>&;,|(){}\[\]\\\0]*")
+_PAIR_FOLLOWS = re.compile(rb"[&;,|(){}\[\]<>\\]+[\w.\-]+[\"']?\]?(?:=|:)")
 _LINE_REST = re.compile(rb"[^\r\n\0]*")
-_NEXT_PAIR = re.compile(rb",[ \t]+[\"']?[\w.\-]+[\"']?[ \t]*[:=]|[ \t]+#")
+_NEXT_PAIR = re.compile(rb",[ \t]{1,32}[\"']?[\w.\-]{1,128}[\"']?[ \t]{0,32}[:=]|[ \t]#")
 _LIST_GAP = re.compile(rb"[\s,\\]{0,160}")
 _LIST_BARE = re.compile(rb"[^\s,\"'\])]+")
 _INDENT = re.compile(rb"[ \t]*")
@@ -192,7 +191,7 @@ def _is_phrase(text: bytes, position: int) -> bool:
 
 def _listed(text: bytes, position: int) -> list[Value]:
     found: list[Value] = []
-    for _count in range(256):
+    while True:
         gap = _LIST_GAP.match(text, position)
         position = gap.end() if gap else position
         quote = _QUOTE.match(text, position)
@@ -200,8 +199,12 @@ def _listed(text: bytes, position: int) -> list[Value]:
             found.append(quoted_value(text, quote))
             position = found[-1].end + len(quote.group(1)) + 1
             continue
+        earlier = STAND_IN.match(text, position)
+        if earlier:
+            position = earlier.end()
+            continue
         match = _LIST_BARE.match(text, position)
-        if not match or STAND_IN.match(text, position):
+        if not match:
             break
         found.append(Value(match.start(), match.end(), match.group(), False))
         position = match.end()

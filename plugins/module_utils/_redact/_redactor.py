@@ -194,7 +194,7 @@ class Redactor:
 
     def _find_and_learn(self, text: bytes, learn_before: int) -> list[Span]:
         for _count in range(_ROUNDS):
-            spans = find_secrets(text, self._filter.suspects(text), self._known)
+            spans = find_secrets(text, self._filter, self._known)
             if not self._learn_spans(span for span in spans if span.start < learn_before):
                 break
         return spans

@@ -41,7 +41,7 @@ _PATH = re.compile(rb"(?:~|\.{1,2})?/[^\s'\"=]*\Z|[A-Za-z]:\\")
 _FILE = re.compile(rb"[\w./~\-]+\.(?:pem|key|crt|cer|json|ya?ml|txt|conf|cfg|ini|env|p12|jks)\Z")
 _DATE = re.compile(rb"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.,+Z-]*)?\Z")
 _ADDRESS = re.compile(
-    rb"(?:[a-z+]+://)?(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|localhost|[a-z0-9.\-]+\.[a-z]{2,})(?::[0-9]+)?/?\Z"
+    rb"(?:[a-z+]+://)?(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|localhost|[a-z0-9.\-]{1,253}\.[a-z]{2,63})(?::[0-9]+)?/?\Z"
 )
 _VARIABLE_NAME = re.compile(rb"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\Z")
 _KEY_FILES = frozenset("ssl tls ssh private client server".split())

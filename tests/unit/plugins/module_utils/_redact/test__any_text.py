@@ -11,7 +11,7 @@ import os
 from typing import Iterator
 from urllib.parse import quote
 
-from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._find import every_line, find_secrets
+from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._find import find_secrets
 from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._known import KnownValues
 from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._lines import LineFilter
 from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._redactor import Redactor
@@ -116,6 +116,16 @@ EXAMPLES = int(os.environ.get("REDACTION_EXAMPLES", "200"))
 relaxed = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
+class EveryLine:
+    """What the line filter is measured against: every text is read in full."""
+
+    def suspects(self, text: bytes) -> Iterator[tuple[int, int, int]]:
+        yield 0, len(text), self.families(text)
+
+    def families(self, line: bytes) -> int:
+        return 63
+
+
 def knowing() -> Redactor:
     redactor = Redactor(KEY)
     redactor.learn_environment([f"SECRET_{index}={value.decode()}" for index, value in enumerate(KNOWN)])
@@ -178,7 +188,7 @@ def test_redacting_twice_is_redacting_once(text: bytes) -> None:
 @given(cut_texts(), st.integers(40, 400), st.integers(1200, 3000))
 def test_blocks_and_windows_do_not_matter(cut: tuple[bytes, list[int]], window: int, lookahead: int) -> None:
     text, cuts = cut
-    text, cuts = text * 6, cuts
+    text *= 6
     whole = knowing()
     expected = whole.redact_bytes(text)
     stream = RedactingStream(whole._find_and_learn, whole._replacement, window, lookahead)
@@ -191,8 +201,8 @@ def test_the_line_filter_loses_nothing(text: bytes) -> None:
     known = KnownValues()
     for value in KNOWN:
         known.add(value, "SECRET")
-    filtered = find_secrets(text, LineFilter(known).suspects(text), known)
-    assert filtered == find_secrets(text, every_line(text), known)
+    filtered = find_secrets(text, LineFilter(known), known)
+    assert filtered == find_secrets(text, EveryLine(), known)
 
 
 @relaxed
