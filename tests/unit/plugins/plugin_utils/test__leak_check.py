@@ -55,7 +55,9 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 def test_t21_a_secret_of_another_host_is_found_in_every_form(tmp_path, form):
     found = leaks(tmp_path, {"logs/a.txt": f"noise {FORMS[form]} noise\n".encode()}, SECRET)
-    assert [(leak.member, leak.value_of_host, leak.name) for leak in found] == [("logs/a.txt", "n1", "API_KEY_0")]
+    assert [(leak.member, leak.value_of_host, leak.name) for leak in found] == [
+        ("logs/a.txt", "n1", "API_KEY_0")
+    ]
     assert SECRET not in repr(found)
 
 
@@ -69,6 +71,18 @@ def test_t21_a_secret_of_another_host_is_found_in_every_form(tmp_path, form):
 )
 def test_t21_in_compressed_members_names_and_long_lines(tmp_path, files):
     assert [leak.member for leak in leaks(tmp_path, files, SECRET)] == list(files)
+
+
+def test_t21_in_every_member_it_stands_in(tmp_path):
+    assert [
+        leak.member for leak in leaks(tmp_path, {"a": SECRET.encode(), "b": SECRET.encode()}, SECRET)
+    ] == ["a", "b"]
+
+
+@pytest.mark.parametrize("value", ["wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "p@ss,w0rd;Zq8LxW4tNv7"])
+def test_t21_a_secret_with_other_characters_is_found_by_its_longest_run(tmp_path, value):
+    for text in (value, quote(value, safe=""), base64.b64encode(value.encode()).decode()):
+        assert leaks(tmp_path, {"a": f"secret {text} end".encode()}, value), text
 
 
 def test_ones_own_secrets_are_the_redactors_business(tmp_path):
