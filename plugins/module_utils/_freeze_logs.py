@@ -35,8 +35,11 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._staging import 
 
 SCHEMA = "gpufleet.baseline/first-failures/1"
 MIB = 1024 * 1024
-# A log is read twice, so its deadline grows with its size: this much each second is a slow disk.
-LEAST_SECONDS, BYTES_A_SECOND = 60.0, 4 * MIB
+# All of a log is read, and a longer one twice, so its deadline grows with its size: this much each second is a slow disk,
+# or a host so busy that we, who give way to everybody, get little of it.
+LEAST_SECONDS, BYTES_A_SECOND = 60.0, 2 * MIB
+# The Engine does not tell the size of a log that only it can read; that it falls silent is noticed much earlier.
+UNKNOWN_BYTES = 2048 * MIB
 # Each round writes only those logs again that may hold a value learned since.
 ROUNDS = 3
 
@@ -92,7 +95,7 @@ class Logs:
         spool = self._staging.spool()
         spool.file()  # made here, so that it is this process that owns it
         name = "log." + log.key
-        seconds = LEAST_SECONDS + min(log.origin.bytes_on_disk(), self._limit * 4) / BYTES_A_SECOND
+        seconds = seconds_for(log.origin)
         probe = run_probes([ProbeSpec(name, partial(self._read, log, spool, kernel), seconds)])[name]
         self.answers[name] = probe
         self._redactor.learn_known((probe.value or {}).get("known") or {})
@@ -147,6 +150,12 @@ def _find_first_failure(blocks: Iterator[bytes]) -> Optional[int]:
     judge.end(0)
     line = judge.verdict()["line"]
     return line if isinstance(line, int) else None
+
+
+def seconds_for(origin: LogOrigin) -> float:
+    """How long reading a log may take."""
+    size = origin.bytes_on_disk() if origin.files else UNKNOWN_BYTES
+    return LEAST_SECONDS + size / BYTES_A_SECOND
 
 
 def limit_for(wanted: int, logs: int, free: int) -> tuple[int, str]:
