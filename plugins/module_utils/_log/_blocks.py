@@ -42,6 +42,11 @@ _SWALLOWED = re.compile(r"(?:Exception raised from |frame #\d+: |C\+\+ CapturedT
 _IGNORED_TRACE = re.compile(
     r"(?:Exception ignored in|Exception in thread|Task exception was never retrieved)"
 )
+_HANDLED = (
+    "Exception in ASGI application",
+    "Exception in callback",
+    "Unhandled exception in",
+)  # one request's
 _OWN_LINE = re.compile(
     r"(?:usage: |Process [A-Za-z]\w*[-_\w]*:|\[Gloo\] |Loading \w|Capturing |nanobind: |\(\w+ \+)"
 )
@@ -276,8 +281,12 @@ class BlockBuilder:
         held = self._open.get(key)
         if held is not None and held.state not in ("chain",) and not held.block.detached:
             self._close(key)
-        held = self._open.get(key) or self._start(key, TRACEBACK, line, "header")
-        held.add(line.number, line.message)
+        if self._open.get(key) is None:
+            handled = self._open.get((line.process, line.pid, RECORD))
+            self._start(key, TRACEBACK, line, "header").block.detached = (
+                handled is not None and handled.block.header.startswith(_HANDLED)
+            )
+        self._open[key].add(line.number, line.message)
         return True
 
     @staticmethod

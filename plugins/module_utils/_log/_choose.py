@@ -223,7 +223,7 @@ def _first(candidates: List[Candidate], choice: Choice) -> Tuple[Optional[Candid
     symptoms = [one for one in candidates if one.finding.role == SYMPTOM] + bare
     consequences = [one for one in candidates if one.finding.role == CONSEQUENCE]
     weak = _earliest(symptoms + ended, choice) if symptoms or ended else None
-    cause = _earliest(causes, choice) if causes else None
+    cause = _not_memory(_earliest(causes, choice), causes, choice) if causes else None
     warning = _warned(choice, cause, bool(consequences or weak) or choice.fatal)
     if warning is not None:
         return warning, "warning"
@@ -239,6 +239,21 @@ def _first(candidates: List[Candidate], choice: Choice) -> Tuple[Optional[Candid
     if consequences:
         return _earliest(consequences, choice), "consequence"
     return None, ""
+
+
+def _not_memory(cause: Candidate, causes: List[Candidate], choice: Choice) -> Candidate:
+    """A device failure of another process within the same second goes before a memory shortage."""
+    if not cause.finding.is_oom:
+        return cause
+    devices = [
+        one
+        for one in causes
+        if one.finding.stage == "devices" and one.finding.role == ROOT and one.second == cause.second
+    ]
+    if not devices:
+        return cause
+    choice.doubts.append("a memory shortage was printed within the same second")
+    return _earliest(devices, choice)
 
 
 def _entered(candidate: Candidate) -> bool:

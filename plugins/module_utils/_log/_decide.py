@@ -104,7 +104,7 @@ def _place(decision: Decision, first: Candidate) -> None:
         decision.failure_class = (
             "host-oom-killed" if _vanished(decision) and finding.stage == "weights" else "worker-failed"
         )
-    elif finding.row.key == "host-oom-killed:exit-9" and finding.stage != "weights":
+    elif finding.row.key in ("host-oom-killed:exit-9", "host-oom-killed:core-9") and finding.stage != "weights":
         decision.failure_class = (
             "worker-died"  # loading is what fills a host's memory; elsewhere a kill is only a kill
         )

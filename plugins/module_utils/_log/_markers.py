@@ -143,7 +143,10 @@ MARKERS: Tuple[Marker, ...] = (
     Marker(r"No available shared memory broadcast block found", HEARTBEAT),
     Marker(r"Waiting for \d+ local, \d+ remote core engine proc", HEARTBEAT),
     Marker(r"\[shutdown\] API server: shutdown triggered|\[shutdown\] \w+: trigger received signal=", STOP),
-    Marker(r"Shutting down$|Received signal \w+|Received SIGTERM|Gracefully stopping", STOP),
+    Marker(
+        r"Shutting down$|Received signal \w+|Received SIGTERM|Gracefully stopping|KeyboardInterrupt$", STOP
+    ),
+    Marker(r"KeyboardInterrupt: terminated", STOP),  # SIGTERM before the server listens
     # the end of a start or of an engine: dates the abort, never the cause
     Marker(r"WorkerProc failed to start|WorkerProc hit an exception|EngineCore failed to start", FATAL),
     Marker(r"EngineCore (?:\S+ )?encountered a fatal error|AsyncLLM output_handler failed", FATAL),

@@ -132,6 +132,10 @@ def _stopped(decision: Decision, part: Part, serving: bool) -> None:
             decision.confidence = LOW
             decision.reason += ", but requests had failed with a server error that this log does not explain"
         return
+    if stop is not None and (stop.text.endswith("KeyboardInterrupt") or "SIGINT" in stop.text):
+        decision.confidence, decision.reason = MEDIUM, "interrupted from a keyboard before it was ready"
+        decision.message = "The start was interrupted."
+        return
     marker = part.run.marker
     decision.stage, decision.substage, decision.failure_class = "api", "readiness", "readiness-timeout"
     decision.log, decision.line = part.log, stop.line if stop is not None else None

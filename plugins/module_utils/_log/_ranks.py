@@ -37,10 +37,11 @@ def owner_of(candidate: Candidate) -> Tuple[str, Optional[int]]:
     rank = process.rank if process is not None else None
     if block.kind == "launcher" and not name:
         return "docker" if "daemon" in block.whole or "nvidia-container" in block.whole else "", None
-    if not name:
-        name = _owner_by_frames(candidate)
     if rank is None and block.line.rank is not None:
         rank = block.line.rank
+    if not name and rank is not None:
+        name = next((one.name for one in run.processes.values() if one.rank == rank), "")
+    name = name or _owner_by_frames(candidate)
     if rank is None:
         rank = _implied_rank(candidate, name, process)
     return name, rank

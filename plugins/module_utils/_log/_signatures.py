@@ -124,6 +124,9 @@ _TELLING = {
 }
 
 
+_BEFORE = ("", "platform", "model-config")  # parts of a start in which no engine core exists
+
+
 @dataclass
 class Finding:
     """What a block says."""
@@ -212,6 +215,8 @@ def _finding(row: Signature, block: Block, raised: Optional[Raised]) -> Finding:
             row, failure_class, stage, substage, raised, block.after_ready or failure_class == found
         )
     stage, substage = row.stage, row.substage
+    if stage and block.after_ready and row.role != NOISE:
+        stage = "runtime"  # whatever its subject: it served before
     if not stage:
         stage, placed = _stage_of(frames, block)
         substage = placed or substage
@@ -222,6 +227,8 @@ def _stage_of(frames: List[str], block: Block) -> Tuple[str, str]:
     if block.after_ready:
         return "runtime", "serving"
     stage, substage = place_of(frames)
+    if any(frame.endswith(":wait_for_engine_startup") for frame in frames) and block.stage[1] not in _BEFORE:
+        return block.stage  # who waits for the engine does not say how far it was
     if stage and stage != "runtime":
         return stage, substage
     return block.stage

@@ -40,6 +40,12 @@ DEVICES: Tuple[Signature, ...] = (
         source=VLLM_SOURCE + "platforms/cuda.py",
     ),
     Signature(
+        "cuda-library-missing", (".abi3.so: undefined symbol: ", "libtorch_cuda.so: undefined symbol: "),
+        ROOT, "devices", "libraries", where=RAISED, name="symbol", since="0.9",
+        advice="The compiled extension was built for another torch: compare the image's torch and vLLM builds.",
+        source=VLLM_SOURCE + "platforms/cuda.py",
+    ),
+    Signature(
         "driver-too-old", ("The NVIDIA driver on your system is too old",), ROOT, "devices", "init-device",
         where=WARNED, since="0.9",
         advice="Compare the host's driver branch with the CUDA build of the image.",
@@ -122,6 +128,16 @@ DEVICES: Tuple[Signature, ...] = (
         also=("is out of bounds",), name="local-rank", since="0.11",
         advice="Compare the data-parallel ranks of this host with the GPUs that the container sees.",
         source=VLLM_SOURCE + "v1/worker/gpu_worker.py",
+    ),
+    Signature(
+        "gpu-count-mismatch",
+        (
+            "required GPUs exceeds the total number of available GPUs",
+            "Cannot provide a placement group of", "Current node has no GPU available",
+        ),
+        ROOT, "devices", "gpu-count", name="ray", since="0.9",
+        advice="Compare the parallel sizes with the GPUs that ray status shows for each node.",
+        source=VLLM_SOURCE + "v1/executor/ray_utils.py",
     ),
     Signature(
         "gpu-memory-occupied",

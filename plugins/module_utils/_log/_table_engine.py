@@ -38,6 +38,13 @@ QUOTES: Tuple[Signature, ...] = (
         "collective", advice="Look at the exception of the other ranks.", source=TORCH_SOURCE,
     ),
     Signature(
+        "host-oom-killed", ("': -9}", "': -9,", "killed by signal 9"), SYMPTOM, "", "start",
+        also=("Failed core proc(s)",), name="core-9", since="0.9",
+        advice="Look at the kernel log for oom-kill and at the container's OOMKilled: the engine core was "
+        "killed from outside.",
+        source=VLLM_SOURCE + "v1/engine/utils.py",
+    ),
+    Signature(
         "engine-start-failed",
         (
             "Engine core initialization failed. See root cause above", "Engine core initialization failed",
@@ -47,6 +54,13 @@ QUOTES: Tuple[Signature, ...] = (
         CONSEQUENCE, "", "start", since="0.9",
         advice="Look at the first failure of the workers and of the other hosts.",
         source=VLLM_SOURCE + "v1/engine/utils.py",
+    ),
+    Signature(
+        "host-oom-killed", ("killed due to memory pressure (OOM)", "ray.exceptions.OutOfMemoryError"), LIKELY,
+        "", "worker", name="ray", since="0.9",
+        advice="Ray ended the worker because the host ran out of memory: compare the host's memory with what "
+        "loading needs.",
+        source="https://docs.ray.io/en/latest/ray-core/scheduling/ray-oom-prevention.html",
     ),
     Signature(
         "worker-failed", ("WorkerProc initialization failed due to an exception in a background process",),
@@ -140,6 +154,12 @@ COMPILE: Tuple[Signature, ...] = (
         advice="Read the assembler's own message in the block; compare the image's CUDA build "
         "with the GPU.",
         source=vllm(29469),
+    ),
+    Signature(
+        "custom-all-reduce", ("custom_all_reduce.cuh:",), LIKELY, "engine", "graph-capture", since="0.9",
+        advice="See whether the GPUs reach each other's memory (topology, IPC between containers) and compare "
+        "with the official launch.",
+        source=vllm(49101),
     ),
     Signature(
         "cuda-graph-capture",

@@ -88,7 +88,8 @@ GROUP: Tuple[Signature, ...] = (
         source=vllm(42750),
     ),
     Signature(
-        "nccl-ib-transport", ("with error 12", "Got async event : GID table change", "with status=12"),
+        "nccl-ib-transport",
+        ("with error 12", "status=IBV_WC_RETRY_EXC_ERR", "Got async event : GID table change", "with status=12"),
         LIKELY, "engine", "nccl-init", where=("nccl",),
         advice="The peer was not reached over RDMA: compare GID index, MTU and link state on "
         "both hosts.",
@@ -118,6 +119,12 @@ GROUP: Tuple[Signature, ...] = (
         advice="Compare the address each host gives for itself (hosts file, interface variables) "
         "with one the others can reach.",
         source=vllm(7074),
+    ),
+    Signature(
+        "gloo-timeout", ("ms for recv operation to complete", "ms for send operation to complete"), SYMPTOM,
+        "engine", "process-group", where=RAISED,
+        advice="One rank did not arrive: compare the last line of every rank and the way between the hosts.",
+        source=vllm(19045),
     ),
     Signature(
         "nccl-remote-peer",
@@ -202,7 +209,7 @@ GROUP: Tuple[Signature, ...] = (
     Signature(
         "nccl-collective-timeout",
         ("Watchdog caught collective operation timeout", "ran for ", "collective operation timeout"),
-        SYMPTOM, "", "collective", also=("WorkNCCL(",),
+        SYMPTOM, "engine", "collective", also=("WorkNCCL(",),
         advice="One rank did not arrive: compare the last line of every rank and the launch on "
         "every host.",
         source=vllm(44718, "pull"),

@@ -18,7 +18,7 @@ _SECRET = re.compile(r"api_key|secret|password|(?:^|_)(?:hf_)?token$|ssl_keyfile
 _LOAD = re.compile(r"Running: (\d+) reqs, Waiting: (\d+) reqs")
 _ACCESS = re.compile(
     r'"(?P<method>[A-Z]+) (?P<route>/[^ ?"]*)[^"]*" (?P<status>\d{3})'
-    r'|path="?(?P<route2>/[^ ?"]*).*?status=(?P<status2>\d{3})'
+    r'|path="?(?P<route2>/[^ ?"]*).{0,160}?status=(?P<status2>\d{3})'
 )
 _NEW_REQUEST = re.compile(r"req_id=([\w.-]+?),\s*prompt_token_ids_len=(\d+)")
 _REQUEST_TOKENS = re.compile(r"req_id=([\w.-]+?),.*?max_tokens=(\d+)")

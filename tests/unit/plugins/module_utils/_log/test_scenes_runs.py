@@ -139,6 +139,41 @@ def test_secrets_among_the_start_options_are_not_returned() -> None:
     }
 
 
+def test_a_compiler_that_is_missing_shows_at_the_first_request() -> None:
+    raised = "torch._inductor.exc.InductorError: InvalidCxxCompiler: No working C++ compiler found"
+    died = failure(
+        "EngineCore pid=80", "10:05:00", "EngineCore encountered a fatal error.", "run_busy_loop", raised
+    )
+    verdict = judge(BASE + loaded() + ready() + died + ENGINE_DEAD)
+    assert brief(verdict)[:3] == ("failed", "runtime", "compile-failure")
+
+
+def test_a_start_that_a_person_interrupts_did_not_fail() -> None:
+    lines = [
+        "(APIServer pid=1) Traceback (most recent call last):",
+        '(APIServer pid=1)   File "/x/a.py", line 1, in main',
+    ]
+    verdict = judge([*BASE, *lines, "(APIServer pid=1) KeyboardInterrupt"])
+    assert brief(verdict) == ("stopped", "none", "none", None)
+
+
+def test_a_rank_without_a_process_id_is_found_by_its_rank() -> None:
+    text = "[rank1]:[E809 10:10:30.5 ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE) ran for 600009 milliseconds before timing out."
+    verdict = judge([*BASE, text, *worker_gone("10:10:32")])
+    assert (verdict["failure_class"], verdict["process"], verdict["rank"]) == (
+        "nccl-collective-timeout",
+        "Worker",
+        1,
+    )
+
+
+def test_an_error_record_decides_where_the_container_is_known_to_have_ended_with_an_error() -> None:
+    log = [*BASE, record("APIServer pid=1", "10:00:40", "x.py:1", "Something nobody has seen", "ERROR")]
+    assert judge(log)["failure_class"] == "hang"
+    verdict = judge(log, state={"Running": False, "ExitCode": 1, "Status": "exited"})
+    assert brief(verdict) == ("failed", "weights", "unclassified", len(log))
+
+
 # Warnings and unknown texts
 
 
