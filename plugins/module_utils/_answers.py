@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Dict, List, Mapping, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._questions import EngineAnswers, HostAnswers
 
@@ -124,7 +124,7 @@ def _container(item: Mapping[str, Any], verdicts: Mapping[str, Any]) -> EngineAn
         )
     )
     _build(found, item)
-    _failure(found, "container:" + str(item["id"]), verdicts)
+    _failure(found, "container:" + str(item["id"]), verdicts, item["engine_command"])
     digest = (image["digests"] or [image["id"] or ""])[0].rpartition("sha256:")[2][:12]
     found.short["image"] = "sha256:" + digest if digest else "not measured"
     return found
@@ -164,7 +164,7 @@ def _plain_process(
             item["pid"],
         )
     _build(found, item)
-    _failure(found, "process:%d" % item["pid"], verdicts)
+    _failure(found, "process:%d" % item["pid"], verdicts, item["engine_command"])
     found.short["image"] = "no image"
     return found
 
@@ -185,11 +185,14 @@ def _build(found: EngineAnswers, item: Mapping[str, Any]) -> None:
     found.short["engine"] = "vllm " + "/".join(value["vllm"]) if "vllm" in value else "no vllm"
 
 
-def _failure(found: EngineAnswers, key: str, verdicts: Mapping[str, Any]) -> None:
+def _failure(
+    found: EngineAnswers, key: str, verdicts: Mapping[str, Any], command: Optional[Mapping[str, Any]]
+) -> None:
     entry = verdicts["engines"].get(key, {"why": "its log was not read", "verdict": None, "member": ""})
     verdict = entry["verdict"]
     if verdict is None:
-        found.why["failure"] = found.why["active"] = entry["why"]
+        found.why["failure"] = entry["why"]
+        _active_by_command(found, command, entry["why"])
         return
     stage = str(verdict["stage"])
     found.failed = verdict["outcome"] in ("failed", "hung")
@@ -209,7 +212,17 @@ def _failure(found: EngineAnswers, key: str, verdicts: Mapping[str, Any]) -> Non
         found.short["failure"] = str(verdict["outcome"])
     found.active = _active(verdict.get("active") or {})
     if not found.active:
-        found.why["active"] = "the log names neither start options nor a request"
+        _active_by_command(found, command, "the log names neither start options nor a request")
+
+
+def _active_by_command(found: EngineAnswers, command: Optional[Mapping[str, Any]], why: str) -> None:
+    """Without a log that tells, as of a headless rank, the command at least says what the start was asked for."""
+    options = (command or {}).get("options") or {}
+    if not options:
+        found.why["active"] = why
+        return
+    shown = ["--" + name if value is None else "--%s %s" % (name, value) for name, value in options.items()]
+    found.active = "start options of its command %s (%s)" % (" ".join(shown[:_OPTIONS_SHOWN]), why)
 
 
 def _active(active: Mapping[str, Any]) -> str:

@@ -113,7 +113,9 @@ def document(host: HostAnswers, lines: Sequence[Sequence[str]]) -> Dict[str, Any
         missing += ["%s of %s: %s" % (name, engine.name, why) for name, why in engine.why.items()]
     if not host.engines:
         missing.append("engine: " + host.no_engine)
-    active = ["%s: %s" % (engine.name, engine.active) for engine in host.engines if engine.active]
+    # On the screen what failed comes before what still runs; all of it stands among the answers.
+    failed = [engine for engine in host.engines if engine.failed]
+    active = ["%s: %s" % (engine.name, engine.active) for engine in failed or host.engines if engine.active]
     return {
         "schema": SCHEMA,
         "answers": [

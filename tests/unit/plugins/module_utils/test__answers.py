@@ -137,6 +137,7 @@ def container(**other: Any) -> dict[str, Any]:
         },
         "gpu_request": {"modes": ["device request (--gpus)"]},
         "visible_devices": {"value": None, "outcome": "absent", "source": "", "message": "the container does not run"},
+        "engine_command": None,
         "versions": {"value": {"vllm": ["0.27.1"], "torch": ["2.13.0"]}, "outcome": "ok", "source": "", "message": ""},
         "cuda": {
             "value": {"torch_build": "13.0", "image_cuda_version": "13.2"},
