@@ -67,7 +67,7 @@ def _failed(decision: Decision, first: Candidate) -> None:
     if finding.is_oom:
         decision.memory = memory_of(first.block.whole)
     level = choice.level
-    others = len({one.finding.failure_class for one in choice.followed})
+    others = len({one.finding.failure_class for one in choice.followed} - {finding.failure_class})
     if level == "cause":
         sure = finding.role != LIKELY or finding.is_oom
         decision.confidence = HIGH if sure and finding.failure_class not in _SURFACED else MEDIUM
@@ -104,7 +104,9 @@ def _place(decision: Decision, first: Candidate) -> None:
         decision.failure_class = (
             "host-oom-killed" if _vanished(decision) and finding.stage == "weights" else "worker-failed"
         )
-    elif finding.row.key in ("host-oom-killed:exit-9", "host-oom-killed:core-9") and finding.stage != "weights":
+    elif (
+        finding.row.key in ("host-oom-killed:exit-9", "host-oom-killed:core-9") and finding.stage != "weights"
+    ):
         decision.failure_class = (
             "worker-died"  # loading is what fills a host's memory; elsewhere a kill is only a kill
         )

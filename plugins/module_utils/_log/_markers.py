@@ -14,8 +14,8 @@ import re
 from dataclasses import dataclass
 from typing import Dict, List, Optional, Tuple
 
-ENTER, PROGRESS, READY, HEARTBEAT, STOP, BANNER, SERVING, FATAL, EVIDENCE, INIT = (
-    "enter", "progress", "ready", "heartbeat", "stop", "banner", "serving", "fatal", "evidence", "init",
+ENTER, PROGRESS, READY, HEARTBEAT, STOP, BANNER, SERVING, FATAL = (
+    "enter", "progress", "ready", "heartbeat", "stop", "banner", "serving", "fatal",
 )  # fmt: skip
 
 STAGES = ("container", "devices", "weights", "engine", "api", "runtime")
@@ -76,7 +76,7 @@ MARKERS: Tuple[Marker, ...] = (
         r"(?:Loading (?:safetensors|pt|multi|Multi)|Multi-thread loading shards"
         r"|Loading \S+ checkpoint shards)[^\r\n]{0,80}?: +"
         r"(?P<percent>\d+)% ?[^\r\n]{0,40}?\| (?P<done>\d+)/(?P<total>\d+)",
-        INIT,
+        ENTER,
         "weights",
         "load",
     ),
@@ -107,7 +107,7 @@ MARKERS: Tuple[Marker, ...] = (
     Marker(
         r"Capturing CUDA graphs?[^\r\n]{0,80}?: +"
         r"(?P<percent2>\d+)%[^\r\n]*?\| (?P<done2>\d+)/(?P<total2>\d+)",
-        INIT,
+        ENTER,
         "engine",
         "graph-capture",
     ),
