@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # Copyright (c) 2026, the gpufleet.baseline authors
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -281,12 +280,20 @@ class Log:
         self.children: Dict[bytes, Child] = {}
         self.names: Dict[bytes, bytes] = {}
         self.swaps: List[Tuple[bytes, bytes]] = []
+        for part in parts:
+            self.learn(part)
         wanted = {part.header["nccl-debug"] for part in parts if "nccl-debug" in part.header}
         self.quiet = bool(wanted) and os.environ.get("NCCL_DEBUG", "").upper() not in wanted | {"TRACE"}
-        for part in parts:
-            self.swaps += swaps(part.header, launch)
-            for line in part.start + part.after:
-                self.names.update((pid, name) for name, pid in PROCESS.findall(line))
+
+    def learn(self, part: Recording) -> None:
+        """What is to be replaced in a recording, and which of its processes run here already."""
+        self.swaps += swaps(part.header, self.launch)
+        lines = part.start + part.serving + part.after
+        for name, pid in (found for line in lines for found in PROCESS.findall(line)):
+            same = [known for known, title in self.names.items() if title == name and known in self.children]
+            if same and pid not in self.names:
+                self.children[pid] = self.children[same[0]]
+            self.names[pid] = name
 
     def replay(self, lines: List[bytes]) -> None:
         began, first = time.monotonic(), None
@@ -460,22 +467,28 @@ class Group:
         self.notices = notices
         self.peers: List[socket.socket] = []
 
-    def join(self) -> bool:
-        """Wait for the others as torch does: the head for ever, the rest for (scaled) ten minutes."""
+    def join(self) -> str:
+        """Wait for the others as torch does: the head for ever, the rest for (scaled) ten minutes.
+
+        Returns the name of the failure, or nothing.
+        """
         if self.launch.rank == 0:
-            listener = socket.create_server(("", self.launch.master[1]), backlog=self.launch.nodes)
+            try:
+                listener = socket.create_server(("", self.launch.master[1]), backlog=self.launch.nodes)
+            except OSError:
+                return "engine-master-port-in-use"
             while len(self.peers) < self.launch.nodes - 1:
                 self.peers.append(listener.accept()[0])
             listener.close()
-            return True
+            return ""
         until = time.monotonic() + max(600 * self.factor, 10)
         while time.monotonic() < until:
             try:
                 self.peers = [socket.create_connection(self.launch.master, timeout=5)]
-                return True
+                return ""
             except OSError:
                 time.sleep(0.2)
-        return False
+        return "engine-rendezvous-timeout"
 
     def step(self, stalled: Callable[[], None]) -> str:
         """One step of the model on all ranks: `ok`, `killed` (a connection closed) or `silent`.
@@ -800,7 +813,7 @@ class Run:
         return ""
 
     def play(self) -> int:
-        # A SIGTERM while it starts has no effect: a real 0.32 went on, became ready and served.
+        # A SIGTERM while it starts has no effect: real ones (0.24, 0.32) went on, became ready and served.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self.start()
         if self.name in HANGS or self.recording.end == "hang":
@@ -816,7 +829,8 @@ class Run:
         lines = self.recording.start
         if self.name in HANGS:
             marker = HANGS[self.name]
-            lines = lines[: next((n + 1 for n, line in enumerate(lines) if marker and marker in line), 0)]
+            ends = (number + 1 for number, line in enumerate(lines) if marker in line)
+            lines = lines[: next(ends, len(lines))] if marker else []
         self.group = None
         if self.launch.nodes > 1:
             cut = self.meeting(lines)
@@ -825,8 +839,10 @@ class Run:
             group = Group(self.launch, self.log.factor, notices=self.family == "-v032")
             if not cut:
                 return self.log.replay(lines)
-            if not group.join():
-                self.recording = self.find("engine-rendezvous-timeout")
+            failure = group.join()
+            if failure:
+                self.recording = self.find(failure)
+                self.log.learn(self.recording)
                 lines = self.recording.start[self.meeting(self.recording.start) :]
             else:
                 self.group = group
@@ -851,7 +867,9 @@ class Run:
         if self.recording.after:
             self.log.replay(after[:cut])
         elif under_way:
-            self.log.replay(self.find("peer-lost").after)
+            lost = self.find("peer-lost")
+            self.log.learn(lost)
+            self.log.replay(lost.after)
         return wait_for_ever()
 
     def leave(self, lines: List[bytes]) -> None:
@@ -864,7 +882,9 @@ class Run:
         engine = Engine(self.launch, ANSWERS.get(self.name, "text"), int(length.group(1)) if length else 4096)
         engine.group = self.group
         if self.group:
-            stall = next(line for line in self.find("peer-silent").serving if STALL in line)
+            silent = self.find("peer-silent")
+            self.log.learn(silent)
+            stall = next(line for line in silent.serving if STALL in line)
             engine.stalled = lambda: self.log.write(stall)
         if self.tail.end != "serve" and engine.fault == "none":
             engine.fault = "requests"
@@ -872,9 +892,10 @@ class Run:
         Handler.bodies = json.loads((HERE / "recordings" / "http.json").read_text(encoding="utf-8"))
         ready = next(line for line in self.recording.start if READY in line)
         Handler.access = ready[: ready.index(b"INFO: ")] + b"INFO:     "
+        # Before anybody can see that it is ready.
+        signal.signal(signal.SIGTERM, lambda *_: engine.die("stopped"))
         server.server_activate()
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        signal.signal(signal.SIGTERM, lambda *_: engine.die("stopped"))
         for child in self.log.children.values():
             threading.Thread(target=child.watch, args=(engine,), daemon=True).start()
         self.log.fill(self.recording.serving, int(setting("LOG_BYTES", "0")))
@@ -890,6 +911,7 @@ class Run:
             tail = self.recording if self.recording.end == "serve" else self.find("healthy")
         elif cause:
             tail = self.find(cause)
+        self.log.learn(tail)
         self.log.replay(tail.after)
         return self.finish(tail)
 
@@ -897,8 +919,6 @@ class Run:
         what, _space, code = played.end.partition(" ")
         if what == "hang":
             return wait_for_ever()
-        if what == "signal":
-            os.kill(os.getpid(), int(code))
         return int(code) if what == "exit" else 0
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import signal
+import socket
 from collections.abc import Callable
 
 import pytest
@@ -56,6 +57,22 @@ def test_a_head_waits_for_the_absent_node(engine: Callable[..., Engine]) -> None
     assert head.process.poll() is None
 
 
+def test_a_hang_of_the_head_in_its_weights_leaves_the_follower_waiting(engine: Callable[..., Engine]) -> None:
+    head, follower = two_nodes(engine, LAB_SCENARIO="hang-in-weights")
+    head.until(lambda: b"Completed | 0/4" in head.log())
+    follower.until(lambda: b"Model loading took" in follower.log())
+    assert head.process.poll() is follower.process.poll() is None
+    assert b"Completed | 4/4" not in head.log()
+
+
+def test_a_master_port_in_use(engine: Callable[..., Engine]) -> None:
+    with socket.create_server(("", 0)) as other:
+        port = str(other.getsockname()[1])
+        head = engine("-tp", "2", "--nnodes", "2", "--node-rank", "0", "--master-port", port)
+        assert head.exit_code() == 1
+    assert b"EADDRINUSE" in head.log()
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_nccl_does_not_notice_that_a_follower_is_gone(
     how: signal.Signals, engine: Callable[..., Engine]
@@ -68,6 +85,8 @@ def test_nccl_does_not_notice_that_a_follower_is_gone(
     assert head.exit_code() == 0
     assert head.log().count(b"No available shared memory broadcast block found in 60 seconds") > 1
     assert b"TimeoutError: RPC call to sample_tokens timed out." in head.log()
+    assert len(set(re.findall(rb"\(EngineCore pid=(\d+)\)", head.log()))) == 1
+    assert len(set(re.findall(rb"\(APIServer pid=(\d+)\)", head.log()))) == 1
 
 
 def test_gloo_notices_that_a_follower_is_gone(engine: Callable[..., Engine]) -> None:
