@@ -139,8 +139,9 @@ class ActionModule(CarriedActionBase):
         if place is None:
             detail = one_line(made.get("stderr", "")) or one_line(made.get("stdout", ""))
             raise BaselineError(
-                f"expected to make a staging directory in one of {', '.join(places)}, found: {detail[-200:] or 'nothing'}; "
-                "nothing was written; name another place with freeze_staging_places"
+                f"expected to make a staging directory in one of {', '.join(places)}, "
+                f"found: {detail[-200:] or 'nothing'}; nothing was written; "
+                "name another place with freeze_staging_places"
             )
         return place
 

@@ -42,7 +42,8 @@ class GroupSecrets:
 
     def redact_text(self, text: str) -> str:
         """A text such as a JSON body; its keys are read as names."""
-        return self._known_to_hosts(self._redactor.redact_text(text))
+        redacted: str = self._known_to_hosts(self._redactor.redact_text(text))
+        return redacted
 
     def _known_to_hosts(self, value: Any) -> Any:
         if isinstance(value, str):

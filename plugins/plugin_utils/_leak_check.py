@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Look in one host's record for secrets of the others (private to the collection, controller only).
 
-Between hosts only keyed digests travel (module_utils/_redact/_fingerprint.py). The record is read once, in constant memory, and
-cut into the same runs of letters, digits, ``_`` and ``-`` that were digested; a run of a known length is digested
-and looked up. Names of members are read like content. A secret without such a run cannot be found this way and is counted.
+Between hosts only keyed digests travel (module_utils/_redact/_fingerprint.py). The record is read once, in constant
+memory, and cut into the same runs of letters, digits, ``_`` and ``-`` that were digested; a run of a known length is
+digested and looked up. Names of members are read like content. A secret without such a run cannot be found this way
+and is counted.
 """
 
 from __future__ import annotations
@@ -15,7 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._fingerprint import INNER_RUN, RUN, digest
+from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._fingerprint import (
+    INNER_RUN,
+    RUN,
+    digest,
+)
 from ansible_collections.gpufleet.baseline.plugins.module_utils._seal import member_blocks
 
 # Text that waits for the rest of its run; a longer run is no secret that was digested.
@@ -69,7 +74,7 @@ def find_leaks(
 
 
 def untestable(digests_by_host: Mapping[str, Sequence[Mapping[str, Any]]], host: str) -> int:
-    """How many secrets of other hosts cannot be looked for as they are, by host and name; encoded copies may still be."""
+    """How many secrets of other hosts cannot be looked for as they are, by host and name; encoded copies may be."""
     names, tested = set(), set()
     for other, entries in digests_by_host.items():
         for entry in entries if other != host else ():

@@ -264,7 +264,8 @@ def children() -> List[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                # A process may have any bytes as its name.
+                fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
             except OSError:
                 continue
             if int(fields[1]) == os.getpid():
