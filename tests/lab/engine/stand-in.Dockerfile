@@ -30,7 +30,6 @@ RUN cd /usr/local/lib && mkdir -p python3.12/dist-packages && cd python3.12/dist
        done
 COPY recordings /usr/local/share/stand-in/recordings
 COPY stand_in.py /usr/local/share/stand-in/stand_in.py
-RUN cd /usr/local/share/stand-in && sed -i '1i #!/usr/bin/python3' stand_in.py && chmod 755 stand_in.py \
-    && ln -s /usr/local/share/stand-in/stand_in.py /usr/local/bin/vllm
+RUN chmod 755 /usr/local/share/stand-in/stand_in.py && ln -s /usr/local/share/stand-in/stand_in.py /usr/local/bin/vllm
 WORKDIR /vllm-workspace
 ENTRYPOINT ["vllm", "serve"]
