@@ -191,8 +191,9 @@ def _kept(blocks: Iterator[bytes], summary: LogSummary, cutter: Optional[Cutter]
             summary.bytes_kept += len(piece)
             yield piece
     summary.last_time = _last_stamp(last)
-    if cutter:
-        yield from cutter.finish()
+    for piece in cutter.finish() if cutter else ():
+        summary.bytes_kept += len(piece)
+        yield piece
 
 
 class _EncodingCheck:

@@ -22,6 +22,8 @@ _QUOTED = {
     quote: re.compile(rb"[^\\" + quote + rb"\n]*(?:\\[^\n][^\\" + quote + rb"\n]*)*")
     for quote in (b'"', b"'", b"`")
 }
+# A variable without a default; with one the default may be the secret.
+_VARIABLE = re.compile(rb"\$\{[A-Za-z_]\w*\}|\{\{[^{}\n]*\}\}")
 _CALL = re.compile(rb"[A-Za-z_][\w.]{0,60}\([ \t]{0,8}(?=[bruf]{0,2}[\"'])")
 _SCHEME = re.compile(
     rb"(bearer|basic|token|apikey|api-key|negotiate|digest|aws4-hmac-sha256)[ \t]{1,8}", re.IGNORECASE
@@ -67,7 +69,7 @@ class Place(NamedTuple):
 
 def read_values(text: bytes, position: int, place: Place) -> list[Value]:
     """The values at a position: none, one, or those of a list."""
-    if STAND_IN.match(text, position):
+    if STAND_IN.match(text, position) or _VARIABLE.match(text, position):
         return []
     call = _CALL.match(text, position)
     if call:
