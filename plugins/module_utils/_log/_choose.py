@@ -208,6 +208,8 @@ def terminal(candidate: Candidate) -> bool:
 
 def _kills(candidate: Candidate) -> bool:
     """A failure that ends an engine, although nothing in the logs says so yet."""
+    if candidate.block.detached and candidate.finding.role != CONSEQUENCE:
+        return False
     if candidate.finding.row is UNKNOWN:
         return terminal(candidate) and role_of(candidate.block.line.process) in ("worker", "engine")
     return candidate.finding.role in (ROOT, LIKELY, CONSEQUENCE, SYMPTOM)
@@ -218,6 +220,9 @@ def _first(candidates: List[Candidate], choice: Choice) -> Tuple[Optional[Candid
         one for one in candidates if one.finding.role in (ROOT, LIKELY) and one.finding.row is not UNKNOWN
     ]
     causes, bare = _split(causes, _entered)
+    causes = [
+        one for one in causes if not one.block.detached
+    ] or causes  # a thread ended, its process did not
     unknown = [one for one in candidates if one.finding.row is UNKNOWN and (choice.fatal or terminal(one))]
     ended, loose = _split(unknown, terminal)
     symptoms = [one for one in candidates if one.finding.role == SYMPTOM] + bare

@@ -71,7 +71,11 @@ def _failed(decision: Decision, first: Candidate) -> None:
     if level == "cause":
         sure = finding.role != LIKELY or finding.is_oom
         decision.confidence = HIGH if sure and finding.failure_class not in _SURFACED else MEDIUM
-        if first.block.cut or (finding.is_oom and not (choice.fatal and finding.placed)):
+        if (
+            first.block.cut
+            or first.block.detached
+            or (finding.is_oom and not (choice.fatal and finding.placed))
+        ):
             decision.confidence = MEDIUM
         decision.reason = "the text names a cause and nothing failed before it"
         if others:

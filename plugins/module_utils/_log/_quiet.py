@@ -39,6 +39,14 @@ def not_failed(
     if stopped is not None:
         _stopped(decision, stopped, serving)
         return
+    if end is not None and end.exited:
+        decision.outcome, decision.confidence = "stopped", MEDIUM if serving else LOW
+        decision.reason = "the container ended with code {0}, and the log names no failure".format(
+            end.exit_code
+        )
+        decision.message = "The container ended, with no word of why."
+        decision.advice = "Look at who stopped the container."
+        return
     idle = idle_of(parts, serving, observed)
     if idle is None and serving:
         decision.outcome, decision.confidence = "ready", still(parts, end)

@@ -141,6 +141,10 @@ HARMLESS: Tuple[Signature, ...] = (
         source=VLLM_SOURCE + "platforms/cuda.py",
     ),
     Signature(
+        "usage-report", ("_report_usage_worker",), NOISE, where=("error",), since="0.9",
+        source=VLLM_SOURCE + "usage/usage_lib.py",
+    ),
+    Signature(
         "hub-retry",
         (
             "Error retrieving file list", "Error retrieving safetensors",

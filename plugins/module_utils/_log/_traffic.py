@@ -8,9 +8,10 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, field
-from typing import Dict, Mapping, Optional, Tuple
+from typing import Dict, List, Mapping, Optional, Tuple
 
 _MAX_REQUESTS = 64
+_MAX_RECENT = 16
 
 _OPTIONS = re.compile(r"non-default args: (\{.*\})\s*$", re.S)
 _PAIR = re.compile(r"'(\w+)': ('[^']*'|-?[\d.]+|True|False|None)(?=[,}])")
@@ -33,7 +34,8 @@ class Traffic:
     load: Optional[Tuple[int, int]] = None  # running, waiting
     routes: Dict[str, Dict[str, int]] = field(default_factory=dict)
     served_line: int = 0  # last sign that requests are answered
-    requests: Dict[str, Dict[str, object]] = field(default_factory=dict)
+    requests: Dict[str, Dict[str, object]] = field(default_factory=dict)  # in flight, by the scheduler's dump
+    recent: List[str] = field(default_factory=list)
 
     def serving(self, number: int, message: str) -> None:
         """A statistics or access line."""
@@ -54,13 +56,11 @@ class Traffic:
             counts[status] = counts.get(status, 0) + 1
 
     def received(self, message: str) -> None:
-        """A request came in."""
+        """A request came in; its end is not always logged, so it is recent, not known to be in flight."""
         match = _RECEIVED.match(message)
         if match is None:
             return
-        while len(self.requests) >= _MAX_REQUESTS:
-            self.requests.pop(next(iter(self.requests)))
-        self.requests[match.group(1)] = {"id": match.group(1)}
+        self.recent = [*self.recent[1 - _MAX_RECENT :], match.group(1)]
 
     def dump(self, message: str) -> None:
         """Requests in flight, from the scheduler's own dump."""

@@ -86,16 +86,16 @@ def _sentence(text: str) -> str:
 
 
 def _observed(logs: List[Log], observed_at: Optional[float]) -> Optional[float]:
-    """The moment of observation on the common clock: only where the logs' own clock is known against UTC."""
-    if observed_at is None or not logs:
+    """The moment of observation on the common clock: only where a log's own clock is known against UTC."""
+    if observed_at is None:
         return None
     value, year = from_epoch(observed_at)
-    log = logs[0]
-    clock = log.analysis.clock
-    if clock.year is None or clock.zone is None:
-        return None
-    value += (year - clock.year) * YEAR
-    return value if log.in_utc else value + clock.zone
+    for log in logs:
+        clock = log.analysis.clock
+        if clock.year is not None and clock.zone is not None:
+            value += (year - clock.year) * YEAR
+            return log.common(value + clock.zone)
+    return None
 
 
 def _time(decision: Decision) -> Optional[str]:
@@ -151,12 +151,13 @@ def _active(parts: List[Part]) -> Document:
     """Requests in flight and start options at the moment of the failure, from the head's log."""
     heads = [part for part in parts if part.run.options or part.run.traffic.requests or part.run.traffic.load]
     if not heads:
-        return {"options": {}, "requests": [], "running": None, "waiting": None, "routes": {}}
+        return {"options": {}, "requests": [], "recent": [], "running": None, "waiting": None, "routes": {}}
     run = heads[0].run
     running, waiting = run.traffic.load if run.traffic.load is not None else (None, None)
     return {
         "options": run.options,
         "requests": list(run.traffic.requests.values()),
+        "recent": list(run.traffic.recent),
         "running": running,
         "waiting": waiting,
         "routes": run.traffic.routes,

@@ -101,6 +101,10 @@ def test_what_was_asked_of_the_engine_when_it_failed() -> None:
         BASE
         + loaded()
         + ready()
+        + [
+            record("APIServer pid=1", "10:04:30", "l.py:4", f"Received request chatcmpl-{n}: prompt: None")
+            for n in (0, 1)
+        ]
         + [stats, record("EngineCore pid=80", "10:05:00", "dump_input.py:79", dump, "ERROR")]
     )
     log += failure(
@@ -118,6 +122,7 @@ def test_what_was_asked_of_the_engine_when_it_failed() -> None:
     assert verdict["active"] == {
         "options": {"model": "m", "tensor_parallel_size": 2},
         "requests": [{"id": "chatcmpl-1", "prompt_tokens": 77, "max_tokens": 512}],
+        "recent": ["chatcmpl-0", "chatcmpl-1"],
         "running": 3,
         "waiting": 2,
         "routes": {"/v1/chat/completions": {"200": 1, "500": 1}},
