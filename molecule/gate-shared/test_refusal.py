@@ -30,8 +30,15 @@ PLAYBOOK = str(Path(sys.executable).with_name("ansible-playbook"))
 OTHER_VERSIONS = {"vllm": ["0.27.1"], "torch": ["2.13.0"], "nccl": ["2.28.9"]}
 APART = {"state": "user libraries differ", "meaning": "new starts fail, running ones go on", "unmeasured": []}
 STRANGER = {
-    **{"pid": 7, "parent": 99, "command": "python3", "user": "alice", "state": "S"},
-    **{"in_proc": True, "daemon": None, "container_ids": [], "gpus": []},
+    "pid": 7,
+    "parent": 99,
+    "command": "python3",
+    "user": "alice",
+    "state": "S",
+    "in_proc": True,
+    "daemon": None,
+    "container_ids": [],
+    "gpus": [],
 }
 
 
