@@ -94,7 +94,9 @@ def list_files(places: Sequence[str] = PLACES) -> Listing:
     return found
 
 
-def probes(docker_listing: Callable[[str], Listing], when: str) -> List[ProbeSpec]:
+def probes(
+    docker_listing: Callable[[str], Listing], when: str, docker_deadline: float = 30.0
+) -> List[ProbeSpec]:
     """The four lists as probes; ``docker_listing`` gives those of containers and images."""
 
     def reading(function: Callable[[], Listing], source: str) -> Callable[[Emit], Reading]:
@@ -104,11 +106,14 @@ def probes(docker_listing: Callable[[str], Listing], when: str) -> List[ProbeSpe
         ProbeSpec(
             "%s.containers" % when,
             reading(lambda: docker_listing("containers"), "Docker Engine"),
-            30.0,
+            docker_deadline,
             "docker",
         ),
         ProbeSpec(
-            "%s.images" % when, reading(lambda: docker_listing("images"), "Docker Engine"), 30.0, "docker"
+            "%s.images" % when,
+            reading(lambda: docker_listing("images"), "Docker Engine"),
+            docker_deadline,
+            "docker",
         ),
         # A probe is a child of the module's process: what that one started is ours and no change of the host.
         ProbeSpec("%s.processes" % when, reading(lambda: list_processes(os.getppid()), "/proc"), 15.0),

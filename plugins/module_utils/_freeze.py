@@ -175,7 +175,7 @@ def _seal_record(
         time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
     )
     members.add_files({"five-questions.txt": _questions.render(heading, lines).encode()}, "five questions")
-    after = ask_after(options)
+    after = ask_after(options, collected.answers)
     before_after = _before_after.compare(collected.answers, after, [staging.path])
     members.add_json("before-after.json", before_after, "before and after")
     probes = {**collected.answers, **after, **log_answers}

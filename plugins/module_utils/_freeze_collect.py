@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import glob
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Dict, List, Mapping
 
@@ -24,6 +24,8 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._discovery impor
 from ansible_collections.gpufleet.baseline.plugins.module_utils._docker import Engine, find_socket
 from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import (
     ABSENT,
+    OK,
+    SKIPPED,
     Emit,
     Probe,
     ProbeFailure,
@@ -84,17 +86,32 @@ def _match(pattern: str, emit: Emit) -> Reading:
 
 def collect(options: Mapping[str, Any]) -> Collected:
     """Ask everything; the lists of what was there before come first."""
-    listing = partial(docker_listing, str(options.get("docker_socket") or ""))
-    answers = run_probes(_before_after.probes(listing, "before") + first_round(options))
+    answers = run_probes(_listings(options, "before") + first_round(options))
     found = discovery(answers, options)
     answers.update(run_probes(second_round(found, answers, options)))
     return Collected(answers, found)
 
 
-def ask_after(options: Mapping[str, Any]) -> Dict[str, Probe]:
-    """The lists of what is there afterwards."""
+def ask_after(options: Mapping[str, Any], before: Mapping[str, Probe]) -> Dict[str, Probe]:
+    """The lists of what is there afterwards, where there is a first one to compare with."""
+    return run_probes(
+        [
+            spec if first.outcome == OK else replace(spec, run=partial(_not_asked, first))
+            for spec in _listings(options, "after")
+            for first in [before[spec.name.replace("after.", "before.", 1)]]
+        ]
+    )
+
+
+def _listings(options: Mapping[str, Any], when: str) -> List[ProbeSpec]:
     listing = partial(docker_listing, str(options.get("docker_socket") or ""))
-    return run_probes(_before_after.probes(listing, "after"))
+    return _before_after.probes(listing, when, float(options.get("docker_deadline") or 30.0))
+
+
+def _not_asked(first: Probe, _emit: Emit) -> Reading:
+    raise ProbeFailure(
+        SKIPPED, "not asked: the first look was %s, %s" % (first.outcome, first.message), first.source
+    )
 
 
 def docker_listing(socket: str, kind: str) -> Dict[str, str]:

@@ -35,8 +35,8 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._staging import 
 
 SCHEMA = "gpufleet.baseline/first-failures/1"
 MIB = 1024 * 1024
-# All of a log is read, and a longer one twice, so its deadline grows with its size: this much each second is a slow disk,
-# or a host so busy that we, who give way to everybody, get little of it.
+# All of a log is read, and a longer one twice, so its deadline grows with its size: this much each second is a slow
+# disk, or a host so busy that we, who give way to everybody, get little of it.
 LEAST_SECONDS, BYTES_A_SECOND = 60.0, 2 * MIB
 # The Engine does not tell the size of a log that only it can read; that it falls silent is noticed much earlier.
 UNKNOWN_BYTES = 2048 * MIB

@@ -71,6 +71,11 @@ options:
       - Seconds that asking NVML may take, all GPUs together.
     type: float
     default: 60.0
+  docker_deadline:
+    description:
+      - Seconds that one question to the Engine may take.
+    type: float
+    default: 30.0
   extra_files:
     description:
       - Further files on the host to put into the record, redacted like everything else. Shell patterns are allowed.
@@ -222,6 +227,7 @@ def argument_spec() -> dict[str, Any]:
         "log_limit_mib": {"type": "int", "default": 2048},
         "smi_deadline": {"type": "float", "default": 60.0},
         "nvml_deadline": {"type": "float", "default": 60.0},
+        "docker_deadline": {"type": "float", "default": 30.0},
         "extra_files": {"type": "list", "elements": "str", "default": []},
         "secret_names": {"type": "list", "elements": "str", "default": [], "no_log": False},
         "request": {"type": "str", "default": ""},

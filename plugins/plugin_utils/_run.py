@@ -215,12 +215,16 @@ def write_bytes(path: Path, content: bytes) -> None:
     """Write a file (0600), whole or not at all, also when the machine loses power."""
     part = path.with_name(path.name + ".part")
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    part.replace(path)
+    try:
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
     sync_directory(path.parent)
 
 

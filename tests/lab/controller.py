@@ -10,10 +10,15 @@ import os
 import signal
 import subprocess
 import tempfile
+import uuid
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
 from .machine import wait_for
+
+# Stands in the environment of everything that the command starts.
+MARK = "GPUFLEET_LAB_CONTROLLER"
 
 
 class Controller:
@@ -21,7 +26,9 @@ class Controller:
 
     def __init__(self, command: list[str], *, cwd: Path, env: dict[str, str] | None = None) -> None:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by __exit__
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1", **(env or {})}
+        self._mark = f"{MARK}={uuid.uuid4()}"
+        name, _equals, value = self._mark.partition("=")
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1", **(env or {}), name: value}
         self.process = subprocess.Popen(
             command,
             cwd=cwd,
@@ -54,9 +61,23 @@ class Controller:
         os.killpg(self.process.pid, number)
 
     def kill(self) -> None:
-        """SIGKILL to everything that the command started: no cleanup of its own runs."""
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        """SIGKILL to everything that the command started: no cleanup of its own runs.
+
+        ansible-core puts each of its workers into a session of its own, so they are known by a mark.
+        """
+        while marked := [pid for pid in _processes() if self._carries_the_mark(pid)]:
+            for pid in marked:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self.process.poll()
         self.process.wait()
+
+    def _carries_the_mark(self, pid: int) -> bool:
+        try:
+            return self._mark.encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        except OSError:
+            return False  # it has just ended
+
+
+def _processes() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]

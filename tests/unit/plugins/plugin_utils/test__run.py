@@ -154,3 +154,13 @@ def test_a_document_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         _run.write_json(path, {"a": 2})
     assert json.loads(path.read_text()) == {"a": 1}
+
+
+def test_a_full_disk_leaves_no_part_of_a_document(tmp_path, monkeypatch):
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        _run.write_json(tmp_path / "facts.json", {"a": 1})
+    assert list(tmp_path.iterdir()) == []
