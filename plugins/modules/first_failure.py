@@ -37,7 +37,8 @@ options:
         type: float
         default: 0.0
       kind:
-        description: What the file is. The kernel's log is not told from the engine's by its name.
+        description: What the file is. C(auto) looks at the content, not at the name; say C(kernel) for a log of the kernel
+          that may hold nothing of NVIDIA's or of killed processes.
         type: str
         choices: [auto, vllm, docker_json, kernel]
         default: auto

@@ -40,7 +40,9 @@ def test_texts_of_reports(raised: str, function: str, stage: str, failure_class:
 
 
 def test_workers_of_old_versions_carry_their_rank_in_the_prefix() -> None:
-    log = [line.replace("(Worker_TP0 pid", "(VllmWorker rank=0 pid") for line in head() + loading() + loaded()]
+    log = [
+        line.replace("(Worker_TP0 pid", "(VllmWorker rank=0 pid") for line in head() + loading() + loaded()
+    ]
     died = failure(
         "VllmWorker rank=1 pid=301", "10:01:30", "WorkerProc hit an exception.", "profile_run", OOM
     )
@@ -120,3 +122,25 @@ def test_a_device_failure_in_the_second_of_a_memory_shortage_goes_first() -> Non
     assert (verdict["failure_class"], verdict["confidence"]) == ("unsupported-arch", "medium")
     later = failure("Worker_TP1 pid=301", "10:01:31", "WorkerProc hit an exception.", "profile_run", image)
     assert judge(log + short + later + worker_gone("10:01:32"))["failure_class"] == "cuda-oom-profiling"
+
+
+def _thread(name: str) -> list[str]:
+    raised = "requests.exceptions.ConnectionError: HTTPSConnectionPool: Max retries exceeded with url: / (x)"
+    return [f"Exception in thread Thread-3 ({name}):", *API_TRACE, raised]
+
+
+@pytest.mark.parametrize("name", ["_report_usage_worker", "worker"])
+def test_an_exception_that_ended_only_a_thread_is_no_cause_beside_another(name: str) -> None:
+    assert judge(SERVED + _thread(name))["outcome"] == "ready"
+    raised = "safetensors_rust.SafetensorError: Error while deserializing header: header too large"
+    died = failure("Worker_TP1 pid=301", "10:00:30", "WorkerProc failed to start.", "load_model", raised)
+    verdict = judge(head() + _thread(name) + workers() + loading() + died + worker_gone())
+    assert (verdict["failure_class"], verdict["confidence"]) == ("checkpoint-corrupt", "high")
+
+
+@pytest.mark.parametrize(("log", "confidence"), [(SERVED, "medium"), (BASE, "low")])
+def test_a_container_that_ended_with_code_0_is_neither_ready_nor_hung(
+    log: list[str], confidence: str
+) -> None:
+    verdict = judge(log, state={"Status": "exited", "Running": False, "ExitCode": 0, "OOMKilled": False})
+    assert (verdict["outcome"], verdict["confidence"]) == ("stopped", confidence)
