@@ -37,8 +37,9 @@ options:
         type: float
         default: 0.0
       kind:
-        description: What the file is. C(auto) looks at the content, not at the name; say C(kernel) for a log of the kernel
-          that may hold nothing of NVIDIA's or of killed processes.
+        description:
+          - What the file is. C(auto) looks at the content, not at the name.
+          - Say C(kernel) for a log of the kernel, which may hold nothing that tells it from another log.
         type: str
         choices: [auto, vllm, docker_json, kernel]
         default: auto
