@@ -90,7 +90,7 @@ def test_a_run_of_the_gate_can_be_judged_again_offline(nodes: list[Node], gate: 
 IMAGE = "lab/engine:latest"
 MAKE_IMAGE = f"""
 docker image inspect {IMAGE} >/dev/null 2>&1 && exit 0
-cd / && tar -c --exclude='*nvidia*' --exclude='libcuda*' bin lib lib64 usr/lib/$(uname -m)-linux-gnu \\
+cd / && tar -c --exclude='*nvidia*' --exclude='libcuda*' bin lib lib64 usr/lib64 usr/lib/$(uname -m)-linux-gnu \\
   usr/bin/sh usr/bin/dash usr/bin/sleep | docker import - {IMAGE} >/dev/null
 """
 
