@@ -28,8 +28,14 @@ def _started(raised: str, function: str) -> list[str]:
     ("raised", "function", "stage", "failure_class"),
     [
         ("torch.AcceleratorError: CUDA error: CUDA-capable device(s) is/are busy or unavailable", "init_device", "devices", "device-busy"),
-        ("ValueError: To serve at least one request with the models's max seq len (32768), (4.00 GiB KV cache is needed", "get_kv_cache_configs", "engine", "kv-cache-max-len"),
-        ("ValueError: The number of required GPUs exceeds the total number of available GPUs in the placement group.", "initialize_ray_cluster", "devices", "gpu-count-mismatch"),
+        (
+            "ValueError: To serve at least one request with the models's max seq len (32768), (4.00 GiB KV cache is needed",
+            "get_kv_cache_configs", "engine", "kv-cache-max-len",
+        ),
+        (
+            "ValueError: The number of required GPUs exceeds the total number of available GPUs in the placement group.",
+            "initialize_ray_cluster", "devices", "gpu-count-mismatch",
+        ),
         ("ImportError: /x/vllm/_C.abi3.so: undefined symbol: _ZN3c104cuda9SetDeviceEab", "<module>", "devices", "cuda-library-missing"),
     ],
 )  # fmt: skip
@@ -71,11 +77,11 @@ def test_a_sigterm_after_a_failure_is_only_its_end() -> None:
 
 def test_custom_all_reduce_ends_a_worker_with_one_line_of_its_own() -> None:
     log = BASE + loaded()
-    bar = "\rCapturing CUDA graphs (PIECEWISE): 100%|##########| 51/51 [00:47<00:00,  1.08it/s]"
+    progress = "\rCapturing CUDA graphs (PIECEWISE): 100%|##########| 51/51 [00:47<00:00,  1.08it/s]"
     own = "Failed: Cuda error /workspace/csrc/custom_all_reduce.cuh:455 'invalid argument'"
     text = "Worker proc VllmWorker-0 died unexpectedly (exit code: None), shutting down executor."
     died = record("EngineCore pid=80", "10:01:41", "multiproc_executor.py:284", text, "ERROR")
-    verdict = judge([*log, bar, own, died] + api_gone())
+    verdict = judge([*log, progress, own, died] + api_gone())
     found = (verdict["stage"], verdict["substage"], verdict["failure_class"], verdict["line"])
     assert found == ("engine", "graph-capture", "custom-all-reduce", len(log) + 2)
 
@@ -105,7 +111,10 @@ def test_a_rank_that_did_not_arrive_over_gloo_is_a_symptom() -> None:
 
 
 def test_an_unreachable_peer_while_serving_is_a_failure_of_runtime() -> None:
-    warn = "[2026-08-09 10:05:00] gpu1:300:412 [0] transport/net_ib.cc:23 NCCL WARN NET/IB: Got completion from peer 10.0.0.2<4> with status=IBV_WC_RETRY_EXC_ERR(12) opcode=1 vendor err 129 (Send)"
+    warn = (
+        "[2026-08-09 10:05:00] gpu1:300:412 [0] transport/net_ib.cc:23 NCCL WARN NET/IB: Got completion from peer "
+        "10.0.0.2<4> with status=IBV_WC_RETRY_EXC_ERR(12) opcode=1 vendor err 129 (Send)"
+    )
     raised = "torch.distributed.DistBackendError: NCCL error in: x.cpp:3690, remote process exited or there was a network error"
     died = failure("Worker_TP0 pid=300", "10:05:00", "WorkerProc hit an exception.", "execute_model", raised)
     verdict = judge([*SERVED, warn] + died)

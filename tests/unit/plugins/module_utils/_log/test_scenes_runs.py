@@ -90,7 +90,10 @@ def test_thousands_of_refused_requests_do_not_hide_the_failure_after_them() -> N
 
 
 def test_what_was_asked_of_the_engine_when_it_failed() -> None:
-    dump = "Dumping scheduler output for model execution: SchedulerOutput(scheduled_new_reqs=[NewRequestData(req_id=chatcmpl-1,prompt_token_ids_len=77,sampling_params=SamplingParams(n=1, max_tokens=512))]"
+    dump = (
+        "Dumping scheduler output for model execution: SchedulerOutput(scheduled_new_reqs=[NewRequestData("
+        "req_id=chatcmpl-1,prompt_token_ids_len=77,sampling_params=SamplingParams(n=1, max_tokens=512))]"
+    )
     stats = record(
         "APIServer pid=1",
         "10:04:00",
@@ -163,7 +166,10 @@ def test_a_start_that_a_person_interrupts_did_not_fail() -> None:
 
 
 def test_a_rank_without_a_process_id_is_found_by_its_rank() -> None:
-    text = "[rank1]:[E809 10:10:30.5 ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE) ran for 600009 milliseconds before timing out."
+    text = (
+        "[rank1]:[E809 10:10:30.5 ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation timeout: "
+        "WorkNCCL(SeqNum=7, OpType=ALLREDUCE) ran for 600009 milliseconds before timing out."
+    )
     verdict = judge([*BASE, text, *worker_gone("10:10:32")])
     assert (verdict["failure_class"], verdict["process"], verdict["rank"]) == (
         "nccl-collective-timeout",
