@@ -139,7 +139,7 @@ def _exceptions(found: dict[str, Any]) -> list[dict[str, Any]]:
     return [
         {"host": name, **started}
         for name, document in found.items()
-        for started in (((document or {}).get("probe") or {}).get("started") or [])
+        for started in ((((document or {}).get("probe") or {}).get("probe") or {}).get("started") or [])
     ]
 
 

@@ -26,6 +26,7 @@ SCHEMAS = {
     "gpu": "gpufleet.baseline/gpu/1",
     "host": "gpufleet.baseline/host/1",
     "engine": "gpufleet.baseline/engine/1",
+    "probe": "gpufleet.baseline/probe/1",
 }
 
 # Facts of a host by the name that rules use, and where they stand.
@@ -58,6 +59,8 @@ _HOST_FACTS: Mapping[str, tuple[str, ...]] = {
     "listening": ("host", "listening"),
     "images": ("engine", "images"),
     "engine_info": ("engine", "engine", "info"),
+    "probe_container": ("probe", "container"),
+    "probe_cuda": ("probe", "cuda"),
 }
 # Titles of vLLM's processes that only a running engine starts.
 _PARTS = ("Worker", "EngineCore", "DPCoordinator")

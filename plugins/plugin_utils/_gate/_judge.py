@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate import (
     _holder_rules,
     _host_rules,
     _image_rules,
+    _probe_rules,
     _recipe_rules,
     _weights_rules,
 )
@@ -57,6 +58,7 @@ RULES: tuple[Rule, ...] = (
     *_image_rules.RULES,
     *_container_rules.RULES,
     *_weights_rules.RULES,
+    *_probe_rules.RULES,
 )
 RULE_IDS = tuple(rule.id for rule in RULES)
 # The rule that says that there are no facts of a host; nothing else is asked about such a host.

@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._documents
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._facts import HostFacts
 
 FACTS_SCHEMA = "gpufleet.baseline/facts/1"
+PROBE_SCHEMA = "gpufleet.baseline/probe/1"
 NOT_VISITED = (
     "no facts of this run: the host was not visited before the judgement; give the gate a play of its own, "
     "with the linear strategy and without serial"
@@ -45,12 +46,25 @@ def live_host(name: str, document: Any, run: str, in_play: bool) -> HostFacts:
 def documents(document: Mapping[str, Any]) -> dict[str, Any]:
     """The facts of a host as a run keeps them; an engine that could not be asked about has no document."""
     gpu, engine = document.get("gpu_info") or {}, document.get("engine_info") or {}
-    return {
+    found = {
         "schema": FACTS_SCHEMA,
         "host": gpu.get("host"),
         "gpu": gpu.get("gpu"),
         "engine": None if _problem(engine, "engine_info") else engine.get("engine"),
     }
+    probed = document.get("probe") or {}
+    if probed.get("probe"):
+        found["probe"] = probed["probe"]
+    elif _problem(probed, "gate_probe") and not probed.get("skipped") and probed:
+        # It was asked for and gave nothing: that is not the same as not asked.
+        failure = {
+            "value": None,
+            "outcome": "error",
+            "source": "gate_probe",
+            "message": _problem(probed, "gate_probe"),
+        }
+        found["probe"] = {"schema": PROBE_SCHEMA, "container": failure, "cuda": failure, "started": []}
+    return found
 
 
 def _problem(result: Any, task: str) -> str:
