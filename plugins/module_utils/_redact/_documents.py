@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._values 
     is_path,
     is_value,
     key_file,
+    looks_random,
 )
 
 _ASSIGNMENT = re.compile(r"(-{0,2}[A-Za-z_][A-Za-z0-9_.\-]{0,127})=(.*)\Z", re.DOTALL)
@@ -107,24 +108,31 @@ def _under(key: Any, value: Any, outer: str, document: Mapping[Any, Any]) -> str
 
 def _walk_list(items: Sequence[Any], visitor: Visitor, name: str, depth: int) -> list[Any]:
     if name or not all(isinstance(item, str) for item in items):
-        pair = len(items) == 2 and isinstance(items[0], (str, bytes)) and not name
-        under = _header_name(items[0]) if pair else ""
+        under = "" if name else _pair_name(items)
         return [
-            walk(item, visitor, (under if index == 1 else "") or name, depth + 1)
+            walk(item, visitor, under if under and index else name, depth + 1)
             for index, item in enumerate(items)
         ]
     return _walk_words(items, visitor)
 
 
-def _header_name(item: Any) -> str:
-    text = item.decode("latin-1") if isinstance(item, bytes) else item
-    return text if not text.startswith("-") and secret_kind(text) == SURE else ""
+def _pair_name(items: Sequence[Any]) -> str:
+    """The name in ``["authorization", "Bearer ..."]``; two names side by side are no pair."""
+    if len(items) != 2 or not all(isinstance(item, (str, bytes)) for item in items):
+        return ""
+    name, value = (
+        item if isinstance(item, bytes) else item.encode("utf-8", "surrogatepass") for item in items
+    )
+    text = name.decode("latin-1")
+    if text.startswith("-") or secret_kind(text) != SURE or secret_kind(value.decode("latin-1")):
+        return ""
+    return text if "-" in text or "authorization" in text.lower() or looks_random(value) else ""
 
 
 def _walk_words(words: Sequence[str], visitor: Visitor) -> list[str]:
     """An argument list, or any other list of texts."""
     walked: list[str] = []
-    flag = _header_name(words[0]) if len(words) == 2 else ""
+    flag = _pair_name(words)
     several = False
     for index, word in enumerate(words):
         before = words[index - 1] if index else ""
@@ -167,9 +175,9 @@ def _secret(value: str, visitor: Visitor, name: str) -> str:
     kind = secret_kind(name) or SURE
     raw = value.encode("utf-8", "surrogatepass")
     placed = names_location(name) or key_file(words_of(name))
-    if (placed and is_path(raw)) or not is_value(raw, name, kind, True):
-        return visitor.text(value)
     scheme = scheme_length(raw)
+    if (placed and is_path(raw)) or not is_value(raw[scheme:], name, kind, True):
+        return visitor.text(value)
     if value.lstrip()[:1] in ("{", "[") or "-----BEGIN " in value:
         visitor.text(value)
     return raw[:scheme].decode() + visitor.secret(raw[scheme:].decode("utf-8", "surrogatepass"), name)

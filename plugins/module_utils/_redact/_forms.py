@@ -126,7 +126,7 @@ def _form_spans(text: bytes, form: Form, match: re.Match[bytes]) -> Iterator[Spa
 
 # scheme://user:password@host; a password may hold "@" itself, so the last one before the host counts
 # (https://www.rfc-editor.org/rfc/rfc3986#section-3.2.1).
-_URL = re.compile(rb"://([^\s/?#\"'<>`\\@:]{0,256})(?::([^\s/?#\"'<>`\\]{1,1024}))?@(?=[A-Za-z0-9\[_$%{])")
+_URL = re.compile(rb"://([^\s/?#\"'<>`\\@:]{0,256})(?::([^\s/?#\"'<>`\\]{1,16384}))?@(?=[A-Za-z0-9\[_$%{])")
 
 
 def url_credentials(text: bytes, start: int, end: int) -> Iterator[Span]:
