@@ -106,7 +106,8 @@ def test_t18_a_freeze_starts_no_container_to_look_from(frozen: Frozen) -> None:
 def test_t24_neither_rules_nor_mapping_are_in_the_record(frozen: Frozen) -> None:
     assert f"<redacted HF_TOKEN {stand_in(frozen)}>" in frozen.members["note.txt"].decode()
     # the mapping: key, values, and the keyed digests by which the controller compares hosts
-    digests = [entry["digest"] for entry in frozen.result["digests"]]
+    # (an entry without a digest is a value that cannot be looked for, and only counted)
+    digests = [entry["digest"] for entry in frozen.result["digests"] if entry["digest"]]
     assert digests
     hidden = [KEY, KEY.hex().encode(), base64.b64encode(KEY), SECRET.encode(), *map(str.encode, digests)]
     assert [text for text in hidden if text in frozen.everything] == []
