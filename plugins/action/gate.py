@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +198,7 @@ def _write(
         },
     )
     _run.write_json(run.path / "run.json", opened)
+    shutil.rmtree(run.path / _run.WORK_DIRECTORY, ignore_errors=True)
     _run.write_checksums(run, {})
 
 

@@ -105,7 +105,7 @@ def _wait(client: Any, identifier: str, deadline: float) -> int:
 
     try:
         return int(client.wait(identifier, timeout=deadline)["StatusCode"])
-    except requests.exceptions.RequestException as error:
+    except (requests.exceptions.Timeout, requests.exceptions.ConnectionError) as error:
         raise ProbeFailure(TIMEOUT, "the container did not end within %g s" % deadline) from error
 
 

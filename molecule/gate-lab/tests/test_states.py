@@ -91,7 +91,7 @@ IMAGE = "lab/engine:latest"
 MAKE_IMAGE = f"""
 docker image inspect {IMAGE} >/dev/null 2>&1 && exit 0
 cd / && tar -c --exclude='*nvidia*' --exclude='libcuda*' bin lib lib64 usr/lib64 usr/lib/$(uname -m)-linux-gnu \\
-  usr/bin/sh usr/bin/dash usr/bin/sleep | docker import - {IMAGE} >/dev/null
+  usr/bin/sh usr/bin/dash usr/bin/sleep usr/bin/python3* usr/lib/python3* | docker import - {IMAGE} >/dev/null
 """
 
 
@@ -112,3 +112,22 @@ def test_t34_a_container_without_devices(nodes: list[Node], gate: Gate) -> None:
         if finding["rule"] == "container.devices" and finding["verdict"] == "fail"
     ]
     assert "the host is not broken" in failed[0]
+
+
+def test_probes_that_start_something_are_recorded_and_leave_nothing(nodes: list[Node], gate: Gate) -> None:
+    for node in nodes:
+        node.sh(MAKE_IMAGE)
+    before = [node.docker("ps", "-aq").out for node in nodes]
+    judged = gate(gate_probe_container=True, gate_probe_cuda=True, gate_probe_image=IMAGE)
+    assert [item["what"] for item in judged.gate["exceptions"]] == ["container"] * 4, judged.output
+    assert all(item["removed"] for item in judged.gate["exceptions"])
+    assert [node.docker("ps", "-aq").out for node in nodes] == before
+    seen = [item for item in judged.gate["findings"] if item["rule"] == "probe.container"]
+    assert [(item["verdict"], item["hosts"]) for item in seen] == [("pass", ["n1", "n2"])]
+
+
+def test_a_probe_is_refused_on_a_gpu_that_is_held(nodes: list[Node], gate: Gate) -> None:
+    nodes[0].set_state("foreign-process")
+    judged = gate(gate_probe_cuda=True)
+    assert ("probe.cuda", "undecided", "n1") in judged.bad()
+    assert {item["host"] for item in judged.gate["exceptions"]} == {"n2"}

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.gpufleet.baseline.plugins.module_utils._measured import Measured
 from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import SKIPPED
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._facts import HostFacts
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._rule import (
@@ -38,7 +39,7 @@ def probe_container(_case: Case, host: HostFacts) -> Answer:
     fact = host.fact("probe_container")
     if not fact.ok:
         return unmeasured("the view of a new container", fact, FREE).want(wanted)
-    return _same(host, {str(uuid) for uuid in fact.value}, "a new container").want(wanted)
+    return _same(host, {str(uuid) for uuid in fact.value}, "a new container", fact).want(wanted)
 
 
 def probe_cuda(_case: Case, host: HostFacts) -> Answer:
@@ -61,17 +62,17 @@ def probe_cuda(_case: Case, host: HostFacts) -> Answer:
             passed(told) if count == mine else failed(told, f"CUDA has {count} of the host's GPUs", TOOLKIT)
         )
         return answer.want(wanted)
-    return _same(host, {str(uuid) for uuid in uuids}, "CUDA").want(wanted)
+    return _same(host, {str(uuid) for uuid in uuids}, "CUDA", fact).want(wanted)
 
 
-def _same(host: HostFacts, seen: set[str], who: str) -> Answer:
+def _same(host: HostFacts, seen: set[str], who: str, fact: Measured) -> Answer:
     mine = set(host.uuids)
     if seen == mine:
-        return passed(f"{len(seen)} of {len(mine)} GPUs")
+        return passed(f"{len(seen)} of {len(mine)} GPUs", fact)
     reason = f"{who} has {len(seen & mine)} of the host's {len(mine)} GPUs"
     strange = seen - mine
     reason += f" and {len(strange)} that the host does not list" if strange else ""
-    return failed(f"{len(seen & mine)} of {len(mine)} GPUs", reason, TOOLKIT)
+    return failed(f"{len(seen & mine)} of {len(mine)} GPUs", reason, TOOLKIT, fact)
 
 
 RULES = (

@@ -240,3 +240,18 @@ def test_the_age_of_the_pin_counts_from_the_day_of_the_check() -> None:
 
 def test_fact_helper_is_in_the_form_of_the_documents() -> None:
     assert set(fact(1)) == {"value", "outcome", "source", "message"}
+
+
+@pytest.mark.parametrize(
+    ("result", "outcome"),
+    [
+        ({"skipped": True}, "skipped"),
+        ({"failed": True, "msg": "no engine"}, "error"),
+        ({"unreachable": True, "msg": "no route"}, "error"),
+    ],
+)
+def test_a_probe_that_was_asked_for_and_gave_nothing_is_no_probe_that_was_not_asked(
+    result: dict[str, Any], outcome: str
+) -> None:
+    host = _live.live_host("n1", left(probe=result), "/repro/run-001", True)
+    assert host.fact("probe_cuda").outcome == outcome
