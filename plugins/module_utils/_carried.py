@@ -32,7 +32,7 @@ class _MemoryImporter(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader)
         self._sources = sources
         self._top_level = {name.partition("/")[0].partition(".py")[0] for name in sources}
 
-    def _locate(self, fullname: str) -> "tuple[str, bool]":
+    def _locate(self, fullname: str) -> tuple[str, bool]:
         path = fullname.replace(".", "/")
         if path + "/__init__.py" in self._sources:
             return path + "/__init__.py", True
@@ -42,7 +42,7 @@ class _MemoryImporter(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader)
 
     def find_spec(
         self, fullname: str, path: Optional[Sequence[str]], target: Optional[ModuleType] = None
-    ) -> "Optional[importlib.machinery.ModuleSpec]":
+    ) -> Optional[importlib.machinery.ModuleSpec]:
         if fullname.partition(".")[0] not in self._top_level:
             return None
         try:
