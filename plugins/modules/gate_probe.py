@@ -88,8 +88,8 @@ RETURN = r"""
 probe:
   description:
     - The document C(gpufleet.baseline/probe/1).
-    - RV(probe.container) has the UUIDs seen inside, RV(probe.cuda) what CUDA answered; each with C(value),
-      C(outcome), C(source) and C(message). RV(probe.started) names everything that was started and whether
+    - C(container) has the UUIDs seen inside, C(cuda) what CUDA answered; each with C(value),
+      C(outcome), C(source) and C(message). C(started) names everything that was started and whether
       it was removed.
   returned: always
   type: dict
