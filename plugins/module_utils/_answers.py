@@ -173,7 +173,7 @@ def _build(found: EngineAnswers, item: Mapping[str, Any]) -> None:
     """Versions of vLLM, torch, its CUDA, and NCCL."""
     versions = item["versions"]
     if versions["outcome"] != "ok" or not versions["value"]:
-        found.why["build"] = _reason(versions)
+        found.why["build"] = _no_versions(versions)
         found.short["engine"] = "not measured"
         return
     value = versions["value"]
@@ -183,6 +183,14 @@ def _build(found: EngineAnswers, item: Mapping[str, Any]) -> None:
     shown += ["image's CUDA %s" % cuda["image_cuda_version"]] if cuda.get("image_cuda_version") else []
     found.build = ", ".join(shown)
     found.short["engine"] = "vllm " + "/".join(value["vllm"]) if "vllm" in value else "no vllm"
+
+
+def _no_versions(versions: Mapping[str, Any]) -> str:
+    if versions["outcome"] != "ok":
+        return _reason(versions)
+    return "neither vllm, torch nor another library of an engine is in %s" % (
+        versions["source"] or "its Python"
+    )
 
 
 def _failure(
@@ -208,7 +216,7 @@ def _failure(
         )
         found.short["failure"] = "%s: %s" % (stage, verdict["failure_class"])
     else:
-        found.failure = "none: the log says %s%s" % (verdict["outcome"], " (" + verdict["reason"] + ")")
+        found.failure = "none found: %s (%s)" % (verdict["outcome"], verdict["reason"])
         found.short["failure"] = str(verdict["outcome"])
     found.active = _active(verdict.get("active") or {})
     if not found.active:

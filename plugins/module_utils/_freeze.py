@@ -74,6 +74,7 @@ def freeze(options: Mapping[str, Any]) -> Dict[str, Any]:
         derived = derived_members(collected.answers, collected.found)
         _learn(redactor, collected, documents, options)
         redactor.learn_text(derived.values())
+        derived = {path: _to_fill_in(redactor, path, content) for path, content in derived.items()}
         logs = Logs(collected, options, staging, redactor, free)
         members = Members(staging, redactor)
         logs.keep(members)
@@ -88,6 +89,13 @@ def freeze(options: Mapping[str, Any]) -> Dict[str, Any]:
             str(options.get("host") or ""), documents, logs.verdicts, collected.found.notes
         )
         return _seal_record(options, staging, redactor, members, collected, logs.answers, answers, started)
+
+
+def _to_fill_in(redactor: Redactor, path: str, content: bytes) -> bytes:
+    """A start command whose secrets stand within longer words cannot take them from variables, and says so."""
+    if not path.endswith(".sh") or b"<redacted " not in redactor.redact_bytes(content):
+        return content
+    return b"# put in by hand, where '<redacted' stands below: a secret within a longer word\n" + content
 
 
 def _key(options: Mapping[str, Any]) -> bytes:

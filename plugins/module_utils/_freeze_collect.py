@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import glob
 import os
+import stat
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Dict, List, Mapping
@@ -24,6 +25,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._discovery impor
 from ansible_collections.gpufleet.baseline.plugins.module_utils._docker import Engine, find_socket
 from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import (
     ABSENT,
+    ERROR,
     OK,
     SKIPPED,
     Emit,
@@ -31,12 +33,19 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import (
     ProbeFailure,
     ProbeSpec,
     Reading,
-    file_probe,
+    outcome_of,
+    read_file,
     run_probes,
 )
 
 EXTRA_FILES_AT_MOST = 200
 EXTRA_FILE_DEADLINE = 20.0
+# Look like plain files, and what was read is gone for the next reader (proc_kmsg(5), the kernel's trace/ftrace.rst).
+READING_CHANGES = (
+    "/proc/kmsg",
+    "/sys/kernel/tracing/trace_pipe",
+    "/sys/kernel/debug/tracing/trace_pipe",
+)
 
 
 @dataclass
@@ -69,9 +78,39 @@ def second_round(
         if name.startswith("extra.match.")
         for path in probe.value or []
     ]
-    for number, path in enumerate(list(dict.fromkeys(paths))[:EXTRA_FILES_AT_MOST]):
-        specs.append(file_probe("extra.file.%d" % number, path, "extra" + path, EXTRA_FILE_DEADLINE))
+    chosen = list(dict.fromkeys(paths))
+    for number, path in enumerate(chosen[:EXTRA_FILES_AT_MOST]):
+        specs.append(
+            ProbeSpec(
+                "extra.file.%d" % number,
+                partial(_extra_file, path),
+                EXTRA_FILE_DEADLINE,
+                member="extra" + path,
+            )
+        )
+    if len(chosen) > EXTRA_FILES_AT_MOST:
+        specs.append(ProbeSpec("extra.more", partial(_too_many, len(chosen)), EXTRA_FILE_DEADLINE))
     return specs
+
+
+def _too_many(count: int, _emit: Emit) -> Reading:
+    raise ProbeFailure(
+        SKIPPED,
+        "extra_files name %d files, the first %d were kept; name fewer" % (count, EXTRA_FILES_AT_MOST),
+    )
+
+
+def _extra_file(path: str, _emit: Emit) -> Reading:
+    """A regular file that nobody misses what was read of; opening a device or emptying a pipe would change the host."""
+    try:
+        kind = stat.S_IFMT(os.stat(path).st_mode)
+    except OSError as error:
+        raise ProbeFailure(outcome_of(error), "%s: %s" % (path, error.strerror), path) from error
+    if kind == stat.S_IFDIR:
+        raise ProbeFailure(ERROR, "%s is a directory; name its files, such as %s/*" % (path, path), path)
+    if kind != stat.S_IFREG or os.path.realpath(path) in READING_CHANGES:
+        raise ProbeFailure(SKIPPED, "%s is no plain file; reading it could change the host" % path, path)
+    return read_file(path)
 
 
 def _match(pattern: str, emit: Emit) -> Reading:

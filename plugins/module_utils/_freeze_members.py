@@ -140,7 +140,8 @@ class Members:
     def _path(self, path: str) -> str:
         """A path inside of the record, without secrets and without a way out of it."""
         parts = [part for part in self._redactor.redact_name(path).split("/") if part not in ("", ".", "..")]
-        return re.sub(r"[\x00-\x1f\x7f]", "_", "/".join(parts)) or "unnamed"
+        # Control characters, and bytes of a file name that are no text.
+        return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\ud800-\udfff]", "_", "/".join(parts)) or "unnamed"
 
     def _free_path(self, path: str) -> str:
         path = free = self._path(path)

@@ -10,6 +10,7 @@ active at that moment.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Sequence
@@ -23,6 +24,8 @@ QUESTIONS = (
     "Which request or start option was active at that moment?",
 )
 NOT_MEASURED = "not measured: "
+# Control characters, line ends of Unicode, marks that turn the direction of writing, halves of characters.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 WIDTH = 100
 
 
@@ -62,12 +65,15 @@ class HostAnswers:
 
 def answer(host: HostAnswers) -> List[List[str]]:
     """The lines of each answer, in the order of the questions."""
-    where = [host.identity, _or_why(host.driver, host.why.get("driver", ""))]
+    where = [host.identity, host.driver or "driver " + _or_why("", host.why.get("driver", ""))]
     where += list(host.devices) or [NOT_MEASURED + host.why.get("devices", "no source was asked")]
     where += ["%s: %s" % (engine.name, _field(engine, "devices")) for engine in host.engines]
     lines = [where, [], [], [], []]
     for engine in host.engines:
-        lines[1] += ["%s: %s" % (engine.name, _field(engine, "image")), "  " + _field(engine, "build")]
+        lines[1] += [
+            "%s: %s" % (engine.name, _field(engine, "image")),
+            "  " + (engine.build or "build " + _field(engine, "build")),
+        ]
         lines[2] += [
             "%s: %s" % (engine.name, _field(engine, "command")),
             "  " + _field(engine, "environment"),
@@ -76,7 +82,12 @@ def answer(host: HostAnswers) -> List[List[str]]:
         lines[4].append("%s: %s" % (engine.name, _field(engine, "active")))
     for number in range(1, 5):
         lines[number] = lines[number] or [NOT_MEASURED + host.no_engine]
-    return lines
+    return [[printable(line) for line in group] for group in lines]
+
+
+def printable(text: str) -> str:
+    """A host's words for a terminal: what would move the cursor, turn the text or is no text stands as its escape."""
+    return _UNPRINTABLE.sub(lambda found: found.group().encode("unicode_escape").decode("ascii"), text)
 
 
 def _or_why(value: str, why: str) -> str:
@@ -121,9 +132,9 @@ def document(host: HostAnswers, lines: Sequence[Sequence[str]]) -> Dict[str, Any
         "answers": [
             {"question": question, "answer": list(answers)} for question, answers in zip(QUESTIONS, lines)
         ],
-        "short": {**host.short, **_short(host.engines)},
-        "active": "; ".join(active),
-        "not_measured": missing,
+        "short": {key: printable(value) for key, value in {**host.short, **_short(host.engines)}.items()},
+        "active": printable("; ".join(active)),
+        "not_measured": [printable(text) for text in missing],
     }
 
 

@@ -22,6 +22,8 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._run_options imp
 
 _URL_SECRET = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
 _WEAK_LENGTH = 8
+_CONTROL_OR_LINE = re.compile(r"[\x00-\x1f\x7f\x80-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]")
 _DURATIONS = (
     ("Interval", "health-interval"),
     ("Timeout", "health-timeout"),
@@ -83,8 +85,8 @@ def rebuild(
     words += _environment_words(config, base, is_secret, secrets, options.notes)
     entrypoint, arguments = _command(config, base)
     if entrypoint is not None:
-        words.append("--entrypoint " + shlex.quote(entrypoint))
-    words.append(shlex.quote(str(inspect.get("Image", ""))))
+        words.append("--entrypoint " + _quoted(entrypoint))
+    words.append(_quoted(str(inspect.get("Image", ""))))
     if arguments:
         words.append(" ".join(argument_words(arguments, is_secret, secrets)))
     notes = [*_image_notes(inspect, image), *options.notes]
@@ -174,7 +176,7 @@ def _option_words(name: str, value: Any, is_secret: IsSecret, secrets: List[str]
     key, equals, content = value.partition("=")
     if name in ("label", "log-opt", "annotation") and equals and is_secret(key, content):
         return "--%s %s" % (name, _from_environment(key, secrets, key + "="))
-    return "--%s %s" % (name, shlex.quote(value))
+    return "--%s %s" % (name, _quoted(value))
 
 
 def _environment_words(
@@ -191,13 +193,13 @@ def _environment_words(
             continue
         if is_secret(name, value):
             secrets.append(name)
-            words.append("-e " + shlex.quote(name))
+            words.append("-e " + _quoted(name))
         else:
-            words.append("-e " + shlex.quote("%s=%s" % (name, value)))
+            words.append("-e " + _quoted("%s=%s" % (name, value)))
     alone = {item for item in config.get("Env") or [] if "=" not in item}
     for name in sorted((set(inherited) | alone) - set(values)):
         # A name alone that the caller has not set removes the image's variable.
-        words.append("-e " + shlex.quote(name))
+        words.append("-e " + _quoted(name))
         notes.append("%s of the image was removed: it must not be set in the calling shell" % name)
     return words
 
@@ -231,12 +233,22 @@ def argument_words(arguments: Sequence[str], is_secret: IsSecret, secrets: List[
             continue
         if word.startswith("--") and not equals and is_secret(word.lstrip("-"), "?" * _WEAK_LENGTH):
             pending = word
-        words.append(shlex.quote(word))
+        words.append(_quoted(word))
     return words
+
+
+def _quoted(word: str) -> str:
+    """A word for the shell; control characters as escapes, or a terminal would act on them when it is pasted."""
+    if not _CONTROL.search(word):
+        return shlex.quote(word)
+    text = word.replace("\\", "\\\\").replace("'", "\\'")
+    return "$'%s'" % _CONTROL_OR_LINE.sub(
+        lambda found: "".join("\\%03o" % byte for byte in found.group().encode()), text
+    )
 
 
 def _from_environment(name: str, secrets: List[str], prefix: str = "") -> str:
     """A secret inside a word: the shell puts it there, from a variable named after the option."""
     variable = re.sub(r"\W+", "_", name.strip("-")).upper()
     secrets.append(variable)
-    return '%s"$%s"' % (shlex.quote(prefix) if prefix else "", variable)
+    return '%s"$%s"' % (_quoted(prefix) if prefix else "", variable)

@@ -171,5 +171,9 @@ def scan(archive: BinaryIO, new_scanner: Callable[[], Scanner]) -> Dict[str, Seq
 
 
 def json_bytes(document: Any) -> bytes:
-    """A document as it stands in a record: sorted keys, readable, one line end."""
-    return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False, default=str).encode() + b"\n"
+    """A document as it stands in a record: sorted keys, readable, one line end.
+
+    A file name need not be text; what of it is none stands as an escape, which JSON has for it.
+    """
+    text = json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False, default=str)
+    return text.encode("utf-8", "backslashreplace") + b"\n"

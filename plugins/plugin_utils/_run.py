@@ -208,7 +208,9 @@ def read_json(path: Path) -> Any:
 
 def write_json(path: Path, document: Any) -> None:
     """Write a JSON document, whole or not at all."""
-    write_bytes(path, (json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode())
+    text = json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    # Half a character, as in a file name that is no text, keeps the form it has in JSON.
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))
 
 
 def write_bytes(path: Path, content: bytes) -> None:

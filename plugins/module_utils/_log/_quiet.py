@@ -39,6 +39,12 @@ def not_failed(
     if stopped is not None:
         _stopped(decision, stopped, serving)
         return
+    if end is not None and end.exited and not spoke and end.started_at.startswith("0001-"):
+        decision.outcome, decision.confidence = "unknown", HIGH
+        decision.reason = "the container was created and never started"
+        decision.message = "The container was never started."
+        decision.advice = "Look at what was to start it."
+        return
     if end is not None and end.exited:
         decision.outcome, decision.confidence = "stopped", MEDIUM if serving else LOW
         decision.reason = "the container ended with code {0}, and the log names no failure".format(

@@ -142,12 +142,20 @@ def url_credentials(text: bytes, start: int, end: int) -> Iterator[Span]:
             yield Span(match.start(1), match.end(1), "URL-user", percent_decoded(user), "URL")
 
 
+# https://curl.se/docs/manpage.html#-u, as one line or as a list of arguments; health checks are written so.
+_CURL_USER = re.compile(
+    rb"""(?<![A-Za-z0-9])curl[\s"'][^\n]{0,400}?[\s"'](?:-[uU]|--(?:proxy-)?user)(?:["'],\s?|[ =]{0,2})(?:\\?["'])?"""
+    rb"""[^\s:"'\\]{1,64}:(?!<redacted )([^\s"'\\]{1,256})"""
+)
 _SCHEME = re.compile(rb"(?<![A-Za-z0-9])(bearer|basic)(?:[ \t]{1,8}|%20|\+)(?:\\?[\"'])?", re.IGNORECASE)
 _CREDENTIAL = re.compile(rb"[A-Za-z0-9._~+/\-]{6,}={0,2}")
 
 
 def scheme_credentials(text: bytes, start: int, end: int) -> Iterator[Span]:
-    """What stands behind ``Bearer`` and ``Basic`` (https://www.rfc-editor.org/rfc/rfc6750, rfc7617)."""
+    """What stands behind ``Bearer`` and ``Basic`` (https://www.rfc-editor.org/rfc/rfc6750, rfc7617), and curl's -u."""
+    for user in _CURL_USER.finditer(text, start, end):
+        if not is_reference(user.group(1), "password"):
+            yield Span(user.start(1), user.end(1), "password", user.group(1), "curl")
     for scheme in _SCHEME.finditer(text, start, end):
         found = _CREDENTIAL.match(text, scheme.end())
         if not found:

@@ -40,6 +40,8 @@ _TOKENS = re.compile(rb".{0,9}?(?:uth|pi|ss|srt|rrsh|rr|usr|h|prsonl|rgistry)[_.
 _BEARER_NAME = re.compile(rb"(?<!" + _LETTER + rb")rr(?!" + _LETTER + rb")")
 # Before a scheme there is no letter or digit; "stderr" has one.
 _SCHEME_GAP = re.compile(rb"(?<!" + _LETTER + rb")(?:rr|si)[ \t%+]")
+# "curl ... -u" and "--user".
+_CURL_USER = re.compile(rb"url[\s\"'][^\n]{0,400}?[\s\"']-(?:u|-(?:proxy-)?usr)")
 _URL_AT = re.compile(rb"://[^\s/]*@")
 
 # In small letters: literals of sketches in small letters.
@@ -58,6 +60,7 @@ _SMALL_MARKS = (
     _Mark(b"tokns", NAMED, _TOKENS, 9),
     _Mark(b"rr", SCHEME, _SCHEME_GAP),
     _Mark(b"si", SCHEME, _SCHEME_GAP),
+    _Mark(b"url", SCHEME, _CURL_USER),
     _Mark(b"://", URL, _URL_AT),
     _Mark(b"-----gin ", PEM),
 )

@@ -179,3 +179,20 @@ def test_two_engines_with_different_images_are_both_named(documents, verdicts):
 def test_text_is_at_most_100_columns_wide_where_words_allow(documents, verdicts):
     text, _document = questions(copy.deepcopy(documents), verdicts)
     assert max(len(line) for line in text.splitlines()) <= 100
+
+
+def test_what_a_host_says_moves_no_cursor(documents, verdicts):
+    evil = container(command=["vllm", "serve", "a\nb\x1b[2J\u202e\udcff"])
+    documents["engine"].update(plain_processes=[], containers=[evil])
+    text, _document = questions(documents, verdicts)
+    assert r"vllm serve a\nb\x1b[2J\u202e\udcff" in text
+    assert not set("\x1b\u202e\udcff") & set(text)
+
+
+def test_a_python_without_an_engine_is_named_and_not_called_ok(documents, verdicts):
+    versions = {"value": {}, "outcome": "ok", "source": "/usr/lib/python3/dist-packages", "message": ""}
+    documents["engine"].update(plain_processes=[], containers=[container(versions=versions)])
+    text, document = questions(documents, verdicts)
+    why = "neither vllm, torch nor another library of an engine is in /usr/lib/python3/dist-packages"
+    assert "build not measured: " + why in " ".join(text.split())
+    assert any(missing.endswith(why) for missing in document["not_measured"])

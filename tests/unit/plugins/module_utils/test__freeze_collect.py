@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Dict, List
 
 import pytest
@@ -53,3 +54,31 @@ def test_named_files_are_found_by_pattern_and_kept_under_their_path(tmp_path) ->
     assert [probe.outcome for probe in answers.values()] == ["ok", "absent", "error"]
     found = collecting.second_round(Discovery(), answers, options)
     assert [spec.member for spec in found if spec.name.startswith("extra.")] == ["extra%s/a.yaml" % tmp_path]
+
+
+def test_only_plain_files_are_opened(tmp_path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "gone").symlink_to("nowhere")
+    named = ["fifo", "loop", "directory", "gone"]
+    options = {"extra_files": [str(tmp_path / name) for name in named] + ["/dev/zero", "/proc/kmsg"]}
+    answers = run_probes([s for s in collecting.first_round(options) if s.name.startswith("extra.")])
+    specs = collecting.second_round(Discovery(), answers, options)
+    found = run_probes([spec for spec in specs if spec.name.startswith("extra.")])
+    outcomes = [probe.outcome for probe in found.values()]
+    assert outcomes == ["skipped", "error", "error", "absent", "skipped", "skipped"]
+    assert all(probe.seconds < collecting.EXTRA_FILE_DEADLINE for probe in found.values())
+    assert "is a directory; name its files" in found["extra.file.2"].message
+
+
+def test_named_files_beyond_the_limit_are_said_to_be_missing(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(collecting, "EXTRA_FILES_AT_MOST", 2)
+    for number in range(3):
+        (tmp_path / str(number)).write_text("x")
+    answers = {"extra.match.0": Probe("extra.match.0", "ok", [str(tmp_path / str(n)) for n in range(3)])}
+    found = run_probes(
+        [s for s in collecting.second_round(Discovery(), answers, {}) if s.name.startswith("extra.")]
+    )
+    assert [probe.outcome for probe in found.values()] == ["ok", "ok", "skipped"]
+    assert "name 3 files, the first 2 were kept" in found["extra.more"].message

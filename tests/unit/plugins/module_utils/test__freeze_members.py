@@ -122,3 +122,10 @@ def test_the_manifest_is_replaced_and_says_what_was_left_out(members):
     assert list(manifest["members"]) == ["b.txt"]
     assert manifest["left_out"] == {"a.txt": "a secret was found in it after sealing"}
     assert [member.path for member in members.all()].count("manifest.json") == 1
+
+
+def test_a_path_that_is_no_text_or_moves_the_cursor_is_made_one_that_is(members):
+    members.add_probes({"x": Probe("x", "ok", raw=b"kept", member="extra/bad\udcff\n\x1b[31m\u202e.txt")})
+    assert content(members, "extra/bad___[31m_.txt") == b"kept"
+    members.replace_manifest({"coverage": {}, "probes": {"x": {"source": "/bad\udcff"}}})
+    assert json.loads(content(members, "manifest.json"))["probes"]["x"]["source"] == "/bad\udcff"

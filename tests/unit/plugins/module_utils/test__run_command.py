@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
 from typing import Any
 
 import pytest
@@ -142,8 +143,16 @@ def test_t25_what_a_secret_is(name: str, value: str, secret: bool) -> None:
     )
 )
 def test_any_argument_survives_the_shell(arguments: list[str]) -> None:
-    found = words({"Entrypoint": [], "Cmd": ["sleep", *arguments]})
+    text = " ".join(rebuild(inspect({"Entrypoint": [], "Cmd": ["sleep", *arguments]}), IMAGE, {}).words)
+    said = subprocess.run(["bash", "-c", "printf '%s\\0' " + text], capture_output=True, check=True).stdout
+    found = said.decode().split("\0")[:-1]
     after = found[found.index("sha256:abc") + 1 :]
     assert after == ["sleep", *arguments] or any(
         names_secret(word.strip("-").split("=")[0], "?" * 8) for word in arguments
     )
+
+
+def test_control_characters_do_not_reach_the_terminal_that_the_command_is_pasted_into() -> None:
+    text = rebuild(inspect({"Labels": {"evil": "\x1b[2J it's\\"}, "Cmd": ["a\nb\x7f"]}), IMAGE, {}).text()
+    assert r"--label $'evil=\033[2J it\'s\\'" in text
+    assert r"$'a\012b\177'" in text

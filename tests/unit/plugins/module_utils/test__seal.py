@@ -131,6 +131,11 @@ def test_any_member_comes_back(staging, files):
         assert {info.name: archive.extractfile(info).read() for info in archive} == files
 
 
+def test_a_name_that_is_no_text_costs_no_document():
+    content = _seal.json_bytes({"source": "/root/bad\udcff"})
+    assert json.loads(content.decode())["source"] == "/root/bad\udcff"
+
+
 def test_a_document_is_written_readably():
     assert json.loads(_seal.json_bytes({"b": 1, "a": "ü"})) == {"a": "ü", "b": 1}
     assert _seal.json_bytes({"b": 1, "a": 2}).startswith(b'{\n "a"')

@@ -153,3 +153,10 @@ def test_a_container_that_ended_with_code_0_is_neither_ready_nor_hung(
 ) -> None:
     verdict = judge(log, state={"Status": "exited", "Running": False, "ExitCode": 0, "OOMKilled": False})
     assert (verdict["outcome"], verdict["confidence"]) == ("stopped", confidence)
+
+
+def test_a_container_that_was_never_started_did_not_end() -> None:
+    state = {"Status": "created", "Running": False, "ExitCode": 0, "StartedAt": "0001-01-01T00:00:00Z"}
+    verdict = judge([], state=state)
+    assert (verdict["outcome"], verdict["confidence"]) == ("unknown", "high")
+    assert verdict["message"] == "The container was never started."
