@@ -165,7 +165,7 @@ def _take_prefixes(text: str, parsed: Line) -> str:
         name_process(parsed, match["name"])
         if match.re is _PREFIX:
             parsed.pid, parsed.host = int(match["pid"]), match["ip"] or parsed.host
-            if match["rank"]:  # vLLM up to 0.9 named its workers so
+            if match["rank"]:  # vLLM up to about 0.10 named its workers so
                 parsed.rank = int(match["rank"])
     text = text[position:] if position else text
     if text.startswith("[rank"):
