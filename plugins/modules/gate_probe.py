@@ -86,16 +86,26 @@ EXAMPLES = r"""
 
 RETURN = r"""
 probe:
-  description:
-    - The document C(gpufleet.baseline/probe/1).
-    - C(container) has the UUIDs seen inside, C(cuda) what CUDA answered; each with C(value),
-      C(outcome), C(source) and C(message). C(started) names everything that was started and whether
-      it was removed.
+  description: The document C(gpufleet.baseline/probe/1).
   returned: always
   type: dict
-  sample:
-    schema: gpufleet.baseline/probe/1
-    started: [{"what": "process", "name": "cuInit on the host", "removed": true}]
+  contains:
+    container:
+      description: UUIDs of the GPUs that a new container sees, as C(value) beside C(outcome), C(source), C(message).
+      returned: always
+      type: dict
+      sample: {"value": null, "outcome": "skipped", "source": "", "message": "not asked for"}
+    cuda:
+      description: What CUDA answered, in the same form.
+      returned: always
+      type: dict
+      sample: {"value": {"init": 0, "count": 8}, "outcome": "ok", "source": "cuInit on the host", "message": ""}
+    started:
+      description: Everything that was started, and whether it was removed.
+      returned: always
+      type: list
+      elements: dict
+      sample: [{"what": "process", "name": "cuInit, and a list of CUDA's devices", "removed": true}]
 """
 
 import os
