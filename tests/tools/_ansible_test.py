@@ -13,6 +13,7 @@ already (ansible_test/_util/target/setup/requirements.py). A few lines that run 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -39,6 +40,7 @@ runpy.run_module("pip", run_name="__main__")
 
 def prepare(left_out: tuple[str, ...] = ()) -> None:
     """Copy the working tree, but for what lies below some folders, and provide pip."""
+    _wait_for_others()
     _copy_tree(left_out)
     _provide_pip()
 
@@ -58,6 +60,17 @@ def home_environment(path_first: Path | None = None) -> dict[str, str]:
     if path_first:
         found["PATH"] = f"{path_first}{os.pathsep}{found['PATH']}"
     return found
+
+
+def _wait_for_others() -> None:
+    """One step at a time uses the copy: it is ours until this program ends."""
+    HOME.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(HOME.parent / "lock", os.O_WRONLY | os.O_CREAT, 0o600)  # closed when we end
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print("  waiting: another run uses the copy of the tree in .cache/ansible-test", flush=True)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
 def _copy_tree(left_out: tuple[str, ...]) -> None:
