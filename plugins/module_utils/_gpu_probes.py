@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils import (
     _host,
     _journal,
     _kernel_log,
+    _listening,
     _nvml,
     _packages,
     _services,
@@ -249,6 +250,9 @@ def _host_probes(paths: Sequence[str]) -> List[ProbeSpec]:
         value_probe("host.limits", _host.read_limits, "host/limits.json", source="/proc/PID/limits"),
         value_probe("host.settings", _host.read_settings, "host/settings.json", source="/proc/sys, /sys"),
         file_probe("host.modules", "/proc/modules", "host/modules.txt"),
+        value_probe(
+            "host.listening", _listening.read_listening, "host/listening.json", source="/proc/net/tcp"
+        ),
         *[
             value_probe("host.space.%s" % path, space(path), source="statvfs %s" % path)
             for path in dict.fromkeys(paths)

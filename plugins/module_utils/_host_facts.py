@@ -39,6 +39,7 @@ _PLAIN = {
     "mounts": "host.mounts",
     "limits": "host.limits",
     "settings": "host.settings",
+    "listening": "host.listening",
 }
 
 # One source of the timeline: its name for people, and the probe that gives its events.
