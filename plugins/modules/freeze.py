@@ -205,6 +205,10 @@ plan:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.baseline.plugins.module_utils._abandoned import (
+    own_directories,
+    remove_when_ended,
+)
 from ansible_collections.gpufleet.baseline.plugins.module_utils._carried import carried
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
 from ansible_collections.gpufleet.baseline.plugins.module_utils._freeze import freeze, plan
@@ -244,6 +248,7 @@ def argument_spec() -> dict[str, Any]:
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
+    remove_when_ended([*filter(None, [module.params["staging"]]), *own_directories(__file__, module._tmpdir)])
     try:
         with carried(module.params["carried_libraries"]):
             if module.check_mode:

@@ -24,6 +24,13 @@ from ansible_collections.gpufleet.baseline.tests.lab.engine import images
 
 PLAYBOOK = str(Path(sys.executable).with_name("ansible-playbook"))
 PROJECT = Path(__file__).resolve().parents[3]
+# nvidia-smi that ignores SIGTERM and keeps the pipe open through a child, after having printed something.
+HUNG_SMI = """#!/bin/sh
+trap '' TERM
+echo 'half an answer'
+sleep 1000 &
+sleep 1000
+"""
 
 
 class Record:
@@ -184,3 +191,10 @@ def tar_of(files: dict[str, bytes]) -> bytes:
             info.size = len(content)
             archive.addfile(info, io.BytesIO(content))
     return buffer.getvalue()
+
+
+def left_on(node: Node) -> list[str]:
+    places = "/tmp /var/tmp /dev/shm /root /home/ops /root/.ansible"
+    return node.sh(
+        f"find {places} -name '*gpufleet*' -o -name 'ansible-tmp*' -o -name '.ansible'", check=False
+    ).out.split()

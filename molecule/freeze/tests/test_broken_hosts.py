@@ -6,36 +6,20 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from ansible_collections.gpufleet.baseline.tests.lab import Lab, Node
-from ansible_collections.gpufleet.baseline.tests.lab.controller import Controller
 from ansible_collections.gpufleet.baseline.tests.lab.machine import wait_for
-from conftest import Frozen, Record, command, docker_diff, variables
+from conftest import HUNG_SMI, Frozen, Record, docker_diff, left_on, variables
 
 Freeze = Callable[..., Frozen]
 
-# nvidia-smi that ignores SIGTERM and keeps the pipe open through a child, after having printed something.
-HUNG_SMI = """#!/bin/sh
-trap '' TERM
-echo 'half an answer'
-sleep 1000 &
-sleep 1000
-"""
 # What a login and the system's own bookkeeping may leave: last logins, the message of the day.
 BOOKKEEPING = {"/var/log/wtmp", "/var/log/lastlog", "/var/log/btmp", "/run/motd.dynamic", "/run/utmp"}
 PARENTS = {"/run", "/var", "/var/log"}
-
-
-def left_on(node: Node) -> list[str]:
-    places = "/tmp /var/tmp /dev/shm /root /home/ops /root/.ansible"
-    return node.sh(
-        f"find {places} -name '*gpufleet*' -o -name 'ansible-tmp*' -o -name '.ansible'", check=False
-    ).out.split()
 
 
 def test_two_healthy_hosts_and_nothing_left_on_them(nodes: list[Node], freeze: Freeze) -> None:
@@ -203,34 +187,6 @@ def test_a_full_disk_on_the_controller(
         kept = node.sh("ls -d /var/tmp/.gpufleet-freeze.* /tmp/.gpufleet-freeze.*", check=False).out.split()
         node.run(["rm", "-rf", *kept])
     assert bool(kept) == ("the sealed record is kept on n1 as" in result.output)
-
-
-def test_a_killed_controller_leaves_an_unfinished_run_and_nothing_on_the_host(
-    lab: Lab, node: Node, freeze: Freeze, tmp_path: Path
-) -> None:
-    """The module notices that nobody waits for it; the interrupted run says so for ever, and the next one works."""
-    node.put("/usr/local/bin/nvidia-smi", HUNG_SMI, mode=0o755)
-    reproduction = tmp_path / "repro"
-    options = variables(freeze_reproduction=str(reproduction), freeze_smi_deadline=6)
-    try:
-        with Controller(command(lab, "-l", "n1", *options), cwd=tmp_path) as controller:
-            staged = "ls -d /var/tmp/.gpufleet-freeze.* /tmp/.gpufleet-freeze.* /dev/shm/.gpufleet-freeze.*"
-            wait_for(lambda: bool(node.sh(staged, check=False).out), "the staging directory")
-            wait_for(
-                lambda: (
-                    "half"
-                    in node.sh("ps ax | grep -c '[s]leep 1000' >/dev/null && echo half", check=False).out
-                ),
-                "a probe",
-            )
-            controller.kill()
-        wait_for(lambda: left_on(node) == [], "the host to be clean again", seconds=60)
-    finally:
-        node.run(["rm", "/usr/local/bin/nvidia-smi"])
-    assert json.loads((reproduction / "run-001" / "run.json").read_text())["state"] == "collecting"
-    assert not list(reproduction.rglob("*.tar.gz"))
-    result = freeze("-l", "n1")
-    assert (result.code, result.run.name) == (0, "run-002")
 
 
 def test_check_mode_says_what_would_be_collected_and_writes_nothing(node: Node, freeze: Freeze) -> None:
