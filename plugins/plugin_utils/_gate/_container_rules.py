@@ -242,10 +242,12 @@ def network_mode(case: Case, host: HostFacts) -> Answer:
 
 
 RULES = (
-    Rule("container.devices", "GPUs inside the container", REQUIRED, host=container_devices),
-    Rule("container.visibility", "visibility variables", ADVISORY, host=visibility),
-    Rule("container.restart", "restart policy", ADVISORY, host=restart_policy),
-    Rule("container.shm", "shared memory", REQUIRED, host=shared_memory),
-    Rule("container.memlock", "locked memory", ADVISORY, host=locked_memory),
-    Rule("container.network", "network of the container", ADVISORY, host=network_mode),
+    Rule(
+        "container.devices", "GPUs inside the container", REQUIRED, host=container_devices, reads=("devices",)
+    ),
+    Rule("container.visibility", "visibility variables", ADVISORY, host=visibility, reads=("engines",)),
+    Rule("container.restart", "restart policy", ADVISORY, host=restart_policy, reads=("engines",)),
+    Rule("container.shm", "shared memory", REQUIRED, host=shared_memory, reads=("engines",)),
+    Rule("container.memlock", "locked memory", ADVISORY, host=locked_memory, reads=("engines",)),
+    Rule("container.network", "network of the container", ADVISORY, host=network_mode, reads=("engines",)),
 )

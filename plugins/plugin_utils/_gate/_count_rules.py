@@ -285,10 +285,16 @@ def twins(case: Case) -> Answer:
 
 
 RULES = (
-    Rule("gpu.model", "GPU model", REQUIRED, host=gpu_model),
-    Rule("gpu.lost", "all GPUs answer", REQUIRED, host=gpu_lost),
-    Rule("gpu.count", "number of GPUs", REQUIRED, group=gpu_count),
-    Rule("gpu.memory", "GPU memory", REQUIRED, group=gpu_memory),
-    Rule("gpu.even", "same number on every host", REQUIRED, group=gpu_even),
-    Rule("gpu.twins", "each GPU once", ADVISORY, group=twins),
+    Rule(
+        "gpu.model",
+        "GPU model",
+        REQUIRED,
+        host=gpu_model,
+        reads=("name", "compute_capability", "memory_total"),
+    ),
+    Rule("gpu.lost", "all GPUs answer", REQUIRED, host=gpu_lost, reads=("nvml", "pci")),
+    Rule("gpu.count", "number of GPUs", REQUIRED, group=gpu_count, reads=("gpus",)),
+    Rule("gpu.memory", "GPU memory", REQUIRED, group=gpu_memory, reads=("memory_total",)),
+    Rule("gpu.even", "same number on every host", REQUIRED, group=gpu_even, reads=("gpus",)),
+    Rule("gpu.twins", "each GPU once", ADVISORY, group=twins, reads=("uuid",)),
 )

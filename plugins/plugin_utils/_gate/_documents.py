@@ -243,14 +243,12 @@ def _process(part: Mapping[str, Any], own: Mapping[str, Any]) -> Engine:
 
 
 def _start(part: Mapping[str, Any], argv: tuple[str, ...]) -> dict[str, Any]:
-    parallel = _mapping(part.get("parallel"))
     return {
         "argv": argv,
         "versions": _measured(part.get("versions")),
         "cuda": _measured(part.get("cuda")),
         "devices": _measured(part.get("visible_devices")),
         "models": tuple(_measured(model) for model in part.get("models") or ()),
-        "world": _mapping(parallel.get("world_size")).get("launch"),
     }
 
 

@@ -177,9 +177,17 @@ def driver_equal(case: Case) -> Answer:
 
 
 RULES = (
-    Rule("driver.branch", "driver branch", REQUIRED, host=driver_branch),
-    Rule("driver.agreement", "loaded module and user libraries", REQUIRED, host=driver_agreement),
-    Rule("driver.on_disk", "module for the next boot", ADVISORY, host=driver_on_disk),
-    Rule("driver.cuda", "CUDA of the driver", REQUIRED, host=driver_cuda),
-    Rule("driver.equal", "same driver on all hosts", REQUIRED, group=driver_equal),
+    Rule("driver.branch", "driver branch", REQUIRED, host=driver_branch, reads=("driver",)),
+    Rule(
+        "driver.agreement",
+        "loaded module and user libraries",
+        REQUIRED,
+        host=driver_agreement,
+        reads=("driver_agreement",),
+    ),
+    Rule(
+        "driver.on_disk", "module for the next boot", ADVISORY, host=driver_on_disk, reads=("driver_on_disk",)
+    ),
+    Rule("driver.cuda", "CUDA of the driver", REQUIRED, host=driver_cuda, reads=("cuda_ceiling",)),
+    Rule("driver.equal", "same driver on all hosts", REQUIRED, group=driver_equal, reads=("driver",)),
 )

@@ -270,10 +270,12 @@ def imex_nodes(case: Case) -> Answer:
 
 
 RULES = (
-    Rule("fabric.state", "NVLink fabric", REQUIRED, host=fabric_state),
-    Rule("fabric.domain", "one NVLink domain", REQUIRED, group=fabric_domain),
-    Rule("fabric.manager", "fabric manager", ADVISORY, host=fabric_manager),
-    Rule("imex.service", "IMEX service", REQUIRED, host=imex_service),
-    Rule("imex.channel", "IMEX channel", REQUIRED, host=imex_channel),
-    Rule("imex.nodes", "IMEX nodes", ADVISORY, group=imex_nodes),
+    Rule(
+        "fabric.state", "NVLink fabric", REQUIRED, host=fabric_state, reads=("fabric_state", "fabric_status")
+    ),
+    Rule("fabric.domain", "one NVLink domain", REQUIRED, group=fabric_domain, reads=("fabric_cluster_uuid",)),
+    Rule("fabric.manager", "fabric manager", ADVISORY, host=fabric_manager, reads=("units", "daemons")),
+    Rule("imex.service", "IMEX service", REQUIRED, host=imex_service, reads=("imex_status",)),
+    Rule("imex.channel", "IMEX channel", REQUIRED, host=imex_channel, reads=("imex_channels",)),
+    Rule("imex.nodes", "IMEX nodes", ADVISORY, group=imex_nodes, reads=("imex_nodes",)),
 )

@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import SK
 
 # The source of what the loaded module tells by files, without asking the GPU.
 FROM_MODULE = "/proc/driver/nvidia/gpus"
+ENGINE_FACTS = ("versions", "cuda", "devices", "model")
 NOT_TOLD = Measured(None, SKIPPED, "", "the host's document does not hold it")
 
 
@@ -73,7 +74,13 @@ class Engine:
     restart_policy: str
     limits: Mapping[str, Any]
     pids: tuple[int, ...]
-    world: Any = None
+
+    def read(self, name: str) -> Measured:
+        """A fact by name; of several models the first, which is the one that is served."""
+        if name == "model":
+            return self.models[0] if self.models else NOT_TOLD
+        found: Measured = getattr(self, name)
+        return found
 
 
 @dataclass(frozen=True)
@@ -105,6 +112,18 @@ class HostFacts:
         """A fact's value where it was measured; None otherwise."""
         fact = self.fact(name)
         return fact.value if fact.ok else None
+
+    def read(self, name: str) -> Measured:
+        """A fact by the name that a rule gives: of the host, of its first engine, of its first GPU that answers."""
+        if name == "gpus":
+            return self.gpus
+        if name == "engines":
+            return self.engines_read
+        if name in self.facts:
+            return self.facts[name]
+        if name in ENGINE_FACTS:
+            return self.engines[0].read(name) if self.engines else self.engines_read
+        return next((gpu.fact(name) for gpu in self.gpu_list if gpu.answered), self.gpus)
 
     @property
     def gpu_list(self) -> tuple[Gpu, ...]:

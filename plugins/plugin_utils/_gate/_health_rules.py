@@ -203,11 +203,11 @@ def gpu_persistence(_case: Case, host: HostFacts) -> Answer:
 
 
 RULES = (
-    Rule("gpu.mig", "MIG", REQUIRED, host=gpu_mig),
-    Rule("gpu.remap", "row remapping", REQUIRED, host=gpu_remap),
-    Rule("gpu.recovery", "recovery action", REQUIRED, host=gpu_recovery),
-    Rule("gpu.ecc", "ECC", ADVISORY, host=gpu_ecc),
-    Rule("gpu.xid", "GPU errors in the kernel log", ADVISORY, host=gpu_xid),
-    Rule("gpu.clocks", "GPU clocks", ADVISORY, host=gpu_clocks),
-    Rule("gpu.persistence", "persistence mode", ADVISORY, host=gpu_persistence),
+    Rule("gpu.mig", "MIG", REQUIRED, host=gpu_mig, reads=("mig",)),
+    Rule("gpu.remap", "row remapping", REQUIRED, host=gpu_remap, reads=("remapping_failed",)),
+    Rule("gpu.recovery", "recovery action", REQUIRED, host=gpu_recovery, reads=("recovery_action",)),
+    Rule("gpu.ecc", "ECC", ADVISORY, host=gpu_ecc, reads=("ecc",)),
+    Rule("gpu.xid", "GPU errors in the kernel log", ADVISORY, host=gpu_xid, reads=("xid",)),
+    Rule("gpu.clocks", "GPU clocks", ADVISORY, host=gpu_clocks, reads=("clock_event_reasons",)),
+    Rule("gpu.persistence", "persistence mode", ADVISORY, host=gpu_persistence, reads=("persistence",)),
 )

@@ -150,6 +150,6 @@ def host_scheduler(_case: Case, host: HostFacts) -> Answer:
 
 
 RULES = (
-    Rule("gpu.holders", "GPUs not held by others", REQUIRED, host=gpu_holders),
-    Rule("engine.scheduler", "scheduler's variables", ADVISORY, host=host_scheduler),
+    Rule("gpu.holders", "GPUs not held by others", REQUIRED, host=gpu_holders, reads=("holders",)),
+    Rule("engine.scheduler", "scheduler's variables", ADVISORY, host=host_scheduler, reads=("engines",)),
 )

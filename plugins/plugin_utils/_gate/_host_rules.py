@@ -91,7 +91,7 @@ def ports(case: Case, host: HostFacts) -> Answer:
 
 RULES = (
     Rule("facts.there", "facts of this run", REQUIRED, host=facts_there),
-    Rule("host.clock", "clock", ADVISORY, host=clock),
-    Rule("host.time_service", "time service", ADVISORY, group=clocks_together),
-    Rule("host.ports", "ports free", ADVISORY, host=ports),
+    Rule("host.clock", "clock", ADVISORY, host=clock, reads=("clock",)),
+    Rule("host.time_service", "time service", ADVISORY, group=clocks_together, reads=("clock",)),
+    Rule("host.ports", "ports free", ADVISORY, host=ports, reads=("listening",)),
 )

@@ -318,12 +318,20 @@ def versions_equal(case: Case) -> Answer:
 
 
 RULES = (
-    Rule("image.name", "image of the model", ADVISORY, host=image_name),
-    Rule("image.digest", "image pinned by digest", ADVISORY, host=image_pinned),
-    Rule("image.tag", "tag not moved", ADVISORY, host=image_tag),
-    Rule("image.equal", "same image on all hosts", REQUIRED, group=image_equal),
-    Rule("image.architecture", "image for this processor", REQUIRED, host=image_architecture),
-    Rule("image.cuda", "CUDA in the image", REQUIRED, host=image_cuda),
-    Rule("engine.vllm", "version of vLLM", REQUIRED, host=engine_vllm),
-    Rule("engine.versions", "same versions on all hosts", REQUIRED, group=versions_equal),
+    Rule("image.name", "image of the model", ADVISORY, host=image_name, reads=("engines",)),
+    Rule("image.digest", "image pinned by digest", ADVISORY, host=image_pinned, reads=("engines",)),
+    Rule("image.tag", "tag not moved", ADVISORY, host=image_tag, reads=("engines",)),
+    Rule("image.equal", "same image on all hosts", REQUIRED, group=image_equal, reads=("engines",)),
+    Rule(
+        "image.architecture",
+        "image for this processor",
+        REQUIRED,
+        host=image_architecture,
+        reads=("engines", "system"),
+    ),
+    Rule("image.cuda", "CUDA in the image", REQUIRED, host=image_cuda, reads=("cuda", "cuda_ceiling")),
+    Rule("engine.vllm", "version of vLLM", REQUIRED, host=engine_vllm, reads=("versions",)),
+    Rule(
+        "engine.versions", "same versions on all hosts", REQUIRED, group=versions_equal, reads=("versions",)
+    ),
 )

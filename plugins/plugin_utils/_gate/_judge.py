@@ -10,12 +10,11 @@ several hosts are one finding that names the hosts, so that a thousand hosts sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ansible_collections.gpufleet.baseline.plugins.module_utils._measured import Measured
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate import (
     _container_rules,
     _count_rules,
@@ -181,7 +180,7 @@ def judge(case: Case, waivers: Sequence[Waiver] = ()) -> Result:
             findings += _ask_hosts(rule, case, live)
         elif rule.group is not None and case.hosts:
             answer = _ask(rule, partial(rule.group, case))
-            evidence = _evidence(case, answer, answer.hosts)
+            evidence = _evidence(rule, [(host, answer) for host in case.measured])
             findings.append(Finding(rule, answer, answer.hosts, evidence, _waiver(live, rule, answer, "")))
     ended = tuple(waiver for waiver in waivers if waiver not in live)
     return Result(case, tuple(findings), ended)
@@ -220,18 +219,15 @@ def _ask_hosts(rule: Rule, case: Case, waivers: Sequence[Waiver]) -> list[Findin
     found = []
     for key, members in groups.items():
         answer = replace(members[0][1], needs_root=any(item.needs_root for _host, item in members))
-        evidence = tuple(_of_host(host, fact) for host, item in members for fact in item.facts)
+        evidence = _evidence(rule, members)
         found.append(Finding(rule, answer, tuple(host.name for host, _item in members), evidence, used[key]))
     return found
 
 
-def _evidence(case: Case, answer: Answer, hosts: Sequence[str]) -> tuple[dict[str, str], ...]:
-    by_name = {host.name: host for host in case.hosts}
-    if not answer.facts or not hosts:
-        return ()
-    pairs = zip(hosts, answer.facts, strict=False)
-    return tuple(_of_host(by_name[name], fact) for name, fact in pairs if name in by_name)
-
-
-def _of_host(host: HostFacts, fact: Measured) -> dict[str, str]:
-    return {"host": host.name, "probe": fact.source, "time": host.time, "outcome": fact.outcome}
+def _evidence(rule: Rule, hosts: Iterable[tuple[HostFacts, Answer]]) -> tuple[dict[str, str], ...]:
+    """Host, probe and time: of the facts that decided an answer, else of those that the rule reads."""
+    return tuple(
+        {"host": host.name, "probe": fact.source, "time": host.time, "outcome": fact.outcome}
+        for host, answer in hosts
+        for fact in (answer.facts if rule.host and answer.facts else [host.read(name) for name in rule.reads])
+    )

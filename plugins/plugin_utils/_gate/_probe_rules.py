@@ -76,6 +76,12 @@ def _same(host: HostFacts, seen: set[str], who: str, fact: Measured) -> Answer:
 
 
 RULES = (
-    Rule("probe.container", "a new container's GPUs", REQUIRED, host=probe_container),
-    Rule("probe.cuda", "CUDA initialises", REQUIRED, host=probe_cuda),
+    Rule(
+        "probe.container",
+        "a new container's GPUs",
+        REQUIRED,
+        host=probe_container,
+        reads=("probe_container",),
+    ),
+    Rule("probe.cuda", "CUDA initialises", REQUIRED, host=probe_cuda, reads=("probe_cuda",)),
 )

@@ -115,13 +115,17 @@ GroupJudge = Callable[[Case], Answer]
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule: its id, what it is about for people, how grave it is, and who answers it."""
+    """One rule: its id, what it is about for people, how grave it is, who answers it, and which facts it reads.
+
+    A fact is one of the host, of its GPUs or of its engines; ``gpus`` and ``engines`` are the lists themselves.
+    """
 
     id: str
     title: str
     severity: str
     host: HostJudge | None = None
     group: GroupJudge | None = None
+    reads: tuple[str, ...] = ()
 
     @property
     def scope(self) -> str:

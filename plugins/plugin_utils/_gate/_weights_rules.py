@@ -134,6 +134,6 @@ def _identity(model: Mapping[str, Any], blobs: bool, revision: bool) -> str:
 
 
 RULES = (
-    Rule("weights.present", "weights whole", REQUIRED, host=weights_present),
-    Rule("weights.equal", "same weights on all hosts", REQUIRED, group=weights_equal),
+    Rule("weights.present", "weights whole", REQUIRED, host=weights_present, reads=("model",)),
+    Rule("weights.equal", "same weights on all hosts", REQUIRED, group=weights_equal, reads=("model",)),
 )

@@ -31,6 +31,7 @@ from ansible_collections.gpufleet.baseline.tests.unit.plugins.plugin_utils._gate
     fact,
     judged,
     verdict,
+    with_engine,
 )
 
 LATER = TODAY + datetime.timedelta(days=1)
@@ -68,6 +69,15 @@ def test_evidence_names_host_probe_and_time() -> None:
         "outcome": "ok",
     }
     assert [item["host"] for item in evidence] == ["n1", "n2"]
+
+
+def test_every_rule_about_something_measured_has_evidence_of_every_host() -> None:
+    documents = [with_engine(document(1)), with_engine(document(2))]
+    for finding in judged(documents).findings:
+        told = finding.as_dict()
+        if told["verdict"] != "not applicable" and not told["rule"].startswith(("recipe.", "facts.")):
+            assert {item["host"] for item in told["evidence"]} == {"n1", "n2"}, told["rule"]
+            assert all(item["probe"] and item["time"] for item in told["evidence"]), told["rule"]
 
 
 def test_no_host_is_no_pass() -> None:
