@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import datetime
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -246,3 +248,9 @@ def test_launch_may_need_more_gpus_than_the_boundary() -> None:
         type(made)(made.boundary, made.hosts, pin.launch(choice), made.recipe, made.options, TODAY)
     )
     assert "16 are needed" in about(result, "gpu.count").answer.reason
+
+
+def test_the_documentation_lists_every_rule_with_its_severity() -> None:
+    text = (Path(__file__).parents[5] / "docs" / "gate.md").read_text()
+    rows = re.findall(r"^\| `([a-z_.]+)` \| (\w+) \| (\w+) \|", text, re.MULTILINE)
+    assert rows == [(rule.id, rule.severity, rule.scope) for rule in _judge.RULES]
