@@ -64,6 +64,13 @@ class ActionModule(CarriedActionBase):
             **{key: outcome[key] for key in outcome if key not in ("digests", "questions")},
         }
 
+    def cleanup(self, force: bool = False) -> None:
+        """Remove what Ansible had sent; a host that is gone by now has its result already and must not lose it."""
+        try:
+            super().cleanup(force)
+        except AnsibleConnectionFailure as error:
+            self._display.vv(f"freeze: the module's directory was not removed: {one_line(str(error))}")
+
     def _plan(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         for name in ("run", "keep_on_host", "staging_places"):
             arguments.pop(name, None)

@@ -127,6 +127,9 @@ def heal(node: Node) -> None:
     """No containers, no plain engines, healthy GPUs."""
     node.sh("docker ps -aq | xargs -r docker rm -f")
     node.sh("awk '$1 == \"lab-full\" {print $2}' /proc/mounts | xargs -r umount -l")
+    # A host that was cut off or rebooted keeps these until a freeze a day later.
+    node.sh("rm -rf /var/tmp/.gpufleet-freeze.* /tmp/.gpufleet-freeze.* /dev/shm/.gpufleet-freeze.*")
+    node.sh("rm -rf /dev/shm/ansible-tmp-* /dev/shm/ansible_*")
     node.set_state("gb300")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.gpufleet.baseline.plugins.action import freeze, freeze_report, leak_check, run_dir
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
 from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._redactor import Redactor
@@ -130,6 +131,18 @@ def test_a_cut_connection_names_what_it_left_on_the_host(run, tmp_path):
     _result, screen = close(run, ["n1"])
     assert "Left there    n1: /" in "\n".join(screen)
     assert str(host.staging) in (run.path / "summary.txt").read_text()
+
+
+def test_t7_a_host_that_is_gone_when_ansible_cleans_up_keeps_its_result(run, tmp_path, monkeypatch):
+    made = action(freeze, {"run": str(run.path)})
+    made._connection._shell.tmpdir = "/dev/shm/ansible-tmp-1"
+
+    def gone(_path: str, force: bool = False) -> None:
+        raise AnsibleConnectionFailure("Connection refused")
+
+    monkeypatch.setattr(made, "_remove_tmp_path", gone)
+    made.cleanup()
+    assert "Connection refused" in made._display.vv.call_args.args[0]
 
 
 def test_check_mode_asks_the_module_for_its_plan_and_writes_nothing(tmp_path):
