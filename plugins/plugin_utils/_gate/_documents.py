@@ -27,6 +27,7 @@ SCHEMAS = {
     "host": "gpufleet.baseline/host/1",
     "engine": "gpufleet.baseline/engine/1",
     "probe": "gpufleet.baseline/probe/1",
+    "weights": "gpufleet.baseline/weights/1",
 }
 
 # Facts of a host by the name that rules use, and where they stand.
@@ -108,6 +109,10 @@ def _host_facts(name: str, found: dict[str, Any], run: str, time: str) -> HostFa
         gpus=_gpus(gpu),
         counts={key: _measured(value) for key, value in _mapping(gpu.get("counts")).items()},
         facts={key: at(found, *path) for key, path in _HOST_FACTS.items()},
+        hashes={
+            path: _measured(part)
+            for path, part in _mapping(_mapping(found.get("weights")).get("paths")).items()
+        },
         engines_read=engines_read,
         engines=engines,
         timeline=bool(_mapping(_mapping(found.get("host")).get("changes")).get("events")),

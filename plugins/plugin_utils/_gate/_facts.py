@@ -97,6 +97,8 @@ class HostFacts:
     # Numbers of GPUs by source; a source that did not end has none.
     counts: Mapping[str, Measured] = field(default_factory=dict)
     facts: Mapping[str, Measured] = field(default_factory=dict)
+    # The hashed files of directories of models, by path; none when it was not asked for.
+    hashes: Mapping[str, Measured] = field(default_factory=dict)
     # Why the engines could not be listed; they were listed when it is ok.
     engines_read: Measured = NOT_TOLD
     engines: tuple[Engine, ...] = ()

@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._facts imp
 
 FACTS_SCHEMA = "gpufleet.baseline/facts/1"
 PROBE_SCHEMA = "gpufleet.baseline/probe/1"
+WEIGHTS_SCHEMA = "gpufleet.baseline/weights/1"
 NOT_VISITED = (
     "no facts of this run: the host was not visited before the judgement; give the gate a play of its own, "
     "with the linear strategy and without serial"
@@ -52,19 +53,28 @@ def documents(document: Mapping[str, Any]) -> dict[str, Any]:
         "gpu": gpu.get("gpu"),
         "engine": None if _problem(engine, "engine_info") else engine.get("engine"),
     }
+    hashed = document.get("hash") or {}
+    if hashed.get("weights"):
+        found["weights"] = hashed["weights"]
+    elif _gave_nothing(hashed, "gate_hash"):
+        failure = _failure(hashed, "gate_hash")
+        found["weights"] = {"schema": WEIGHTS_SCHEMA, "paths": {"the model": failure}}
     probed = document.get("probe") or {}
     if probed.get("probe"):
         found["probe"] = probed["probe"]
-    elif _problem(probed, "gate_probe") and not probed.get("skipped") and probed:
-        # It was asked for and gave nothing: that is not the same as not asked.
-        failure = {
-            "value": None,
-            "outcome": "error",
-            "source": "gate_probe",
-            "message": _problem(probed, "gate_probe"),
-        }
+    elif _gave_nothing(probed, "gate_probe"):
+        failure = _failure(probed, "gate_probe")
         found["probe"] = {"schema": PROBE_SCHEMA, "container": failure, "cuda": failure, "started": []}
     return found
+
+
+def _gave_nothing(result: Mapping[str, Any], task: str) -> bool:
+    """Whether a task that was asked for gave nothing, which is not the same as one that was not asked for."""
+    return bool(result) and not result.get("skipped") and bool(_problem(result, task))
+
+
+def _failure(result: Mapping[str, Any], task: str) -> dict[str, Any]:
+    return {"value": None, "outcome": "error", "source": task, "message": _problem(result, task)}
 
 
 def _problem(result: Any, task: str) -> str:

@@ -133,7 +133,50 @@ def _identity(model: Mapping[str, Any], blobs: bool, revision: bool) -> str:
     return f"{len(shards)} files {digest}{told}"
 
 
+NOT_HASHED = "not asked for (gate_hash_paths)"
+
+
+def hashes_stored(_case: Case, host: HostFacts) -> Answer:
+    """Files that a cache names by their sha256 have that sha256."""
+    if not host.hashes:
+        return not_applicable(NOT_HASHED)
+    wanted = "every hashed file whole"
+    unread = next((fact for fact in host.hashes.values() if not fact.ok), None)
+    if unread is not None:
+        return unmeasured("the hashes of the model's files", unread).want(wanted)
+    files = {
+        f"{path}/{name}": entry for path, fact in host.hashes.items() for name, entry in fact.value.items()
+    }
+    damaged = [name for name, entry in files.items() if entry.get("blob") not in (None, entry["sha256"])]
+    if damaged:
+        reason = f"{len(damaged)} files are not what their name in the cache says: {damaged[0]}"
+        return failed(f"{len(damaged)} of {len(files)} files damaged", reason, DOWNLOAD).want(wanted)
+    return passed(f"{len(files)} files").want(wanted)
+
+
+def hashes_equal(case: Case) -> Answer:
+    """The files of the model are the same to the last byte."""
+    if not any(host.hashes for host in case.measured):
+        return not_applicable(NOT_HASHED)
+    values: dict[str, str] = {}
+    unread: dict[str, Measured] = {}
+    for host in case.measured:
+        bad = [fact for fact in host.hashes.values() if not fact.ok]
+        if bad or not host.hashes:
+            unread[host.name] = bad[0] if bad else Measured(message="nothing was hashed")
+            continue
+        files = {
+            path: {name: entry["sha256"] for name, entry in fact.value.items()}
+            for path, fact in host.hashes.items()
+        }
+        values[host.name] = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:16]
+    remedy = "copy the model from one host to the others"
+    return equal_over(case, "the model's content", values, unread, remedy).want("the same bytes on all hosts")
+
+
 RULES = (
     Rule("weights.present", "weights whole", REQUIRED, host=weights_present, reads=("model",)),
+    Rule("weights.hashes", "hashed files whole", REQUIRED, host=hashes_stored),
+    Rule("weights.bytes", "same bytes on all hosts", REQUIRED, group=hashes_equal),
     Rule("weights.equal", "same weights on all hosts", REQUIRED, group=weights_equal, reads=("model",)),
 )

@@ -76,3 +76,30 @@ def test_t29_weights_that_were_not_read_on_one_host() -> None:
     result = judged(hosts(fact(model()), fact(None, "timeout", "dead mount")))
     assert about(result, "weights.equal").hosts == ("n2",)
     assert verdict(result, "weights.equal") == "undecided"
+
+
+def hashed(number: int, digest: str = "1" * 64, blob: str | None = None, **more: Any) -> dict[str, Any]:
+    made = document(number)
+    files = {"m.safetensors": {"bytes": 9, "sha256": digest, "blob": blob}}
+    made["weights"] = {"schema": "gpufleet.baseline/weights/1", "paths": {"/models/k3": fact(files, **more)}}
+    return made
+
+
+def test_bytes_are_compared_when_asked_for() -> None:
+    assert verdict(judged([document(1), document(2)]), "weights.bytes") == "not applicable"
+    assert verdict(judged([hashed(1), hashed(2)]), "weights.bytes") == "pass"
+    finding = about(judged([hashed(1), hashed(2, "2" * 64), hashed(3)]), "weights.bytes")
+    assert (finding.answer.verdict, finding.hosts) == ("fail", ("n2",))
+
+
+def test_a_file_that_is_not_what_its_name_in_the_cache_says() -> None:
+    result = judged([hashed(1, "1" * 64, "2" * 64), hashed(2, "1" * 64, "1" * 64)])
+    assert verdict(result, "weights.hashes", "n1") == "fail"
+    assert verdict(result, "weights.hashes", "n2") == "pass"
+
+
+def test_t29_hashes_that_could_not_be_read_are_undecided() -> None:
+    result = judged([hashed(1, outcome="denied", message="no"), document(2)])
+    assert verdict(result, "weights.hashes", "n1") == "undecided"
+    finding = about(result, "weights.bytes")
+    assert (finding.answer.verdict, finding.hosts) == ("undecided", ("n1", "n2"))
