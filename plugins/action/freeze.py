@@ -8,10 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleError
 from ansible.module_utils.common.validation import check_type_bool, check_type_list
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._carried_action import CarriedActionBase
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._fixed_request import read_request
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._run import Run, write_json
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._staging_place import (
     PLACES,
@@ -50,12 +51,18 @@ class ActionModule(CarriedActionBase):
         keep = check_type_bool(arguments.pop("keep_on_host", False))
         places = check_type_list(arguments.pop("staging_places", None) or list(PLACES))
         self._left_behind = ""
+        request_file = str(arguments.pop("request_file", None) or "")
         try:
+            if request_file:
+                arguments["request"] = read_request(request_file)
             outcome = self._freeze(run, host, arguments, places, keep, variables)
         except AnsibleConnectionFailure as error:
             outcome = {"state": UNREACHABLE, "reason": one_line(str(error))}
         except BaselineError as error:
             outcome = {"state": FAILED, "reason": str(error)}
+        except AnsibleError as error:
+            # A missing become password, or no place for Ansible's own temporary files.
+            outcome = {"state": FAILED, "reason": one_line(str(error))[:500]}
         outcome.update(host=host, left_behind=self._left_behind)
         write_json(run.work(host), outcome)
         # The digests of secrets are for the leak check alone and have no place in a task's output.
@@ -72,12 +79,14 @@ class ActionModule(CarriedActionBase):
             self._display.vv(f"freeze: the module's directory was not removed: {one_line(str(error))}")
 
     def _plan(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
-        for name in ("run", "keep_on_host", "staging_places"):
+        for name in ("run", "keep_on_host", "staging_places", "request_file"):
             arguments.pop(name, None)
         try:
             result = self.run_module(dict(arguments, redaction_key="00" * 32), variables)
         except AnsibleConnectionFailure as error:
             return {"state": UNREACHABLE, "reason": one_line(str(error)), "plan": []}
+        except AnsibleError as error:
+            return {"state": FAILED, "reason": one_line(str(error))[:500], "plan": []}
         if result.get("failed"):
             return {"state": FAILED, "reason": _module_error(result), "plan": []}
         return {"state": PLANNED, "reason": "", "plan": result.get("plan", [])}

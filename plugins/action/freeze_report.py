@@ -14,13 +14,17 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils import _freeze_summary as summary
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils import _run
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._fixed_request import read_request
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._freeze_summary import HostResult
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._group_secrets import group_secrets
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._record import read_document
 
 # What of run.json came from the operator's hand.
 GIVEN = ("note", "earlier_changes")
-NO_RESULT = {"state": "failed", "reason": "no result: the host left the play before it was frozen"}
+NO_RESULT = {
+    "state": "failed",
+    "reason": "no result: the host left the play before its turn, or the play has serial",
+}
 
 
 class ActionModule(ActionBase):
@@ -37,7 +41,7 @@ class ActionModule(ActionBase):
             {
                 "run": {"type": "str", "required": True},
                 "hosts": {"type": "list", "elements": "str", "required": True},
-                "request": {"type": "str", "default": ""},
+                "request_file": {"type": "str", "default": ""},
                 "plans": {"type": "list", "elements": "dict", "default": []},
             }
         )
@@ -47,9 +51,9 @@ class ActionModule(ActionBase):
             return {**result, "state": "planned", "summary": ""}
         try:
             run = _run.Run(Path(arguments["run"]))
-            return {**result, **self._close(run, arguments["hosts"], arguments["request"])}
+            return {**result, **self._close(run, arguments["hosts"], read_request(arguments["request_file"]))}
         except (BaselineError, OSError) as error:
-            raise AnsibleActionFail(f"freeze: the run could not be closed: {error}") from error
+            raise AnsibleActionFail(f"freeze: the run could not be closed: {error}") from None
 
     def _close(self, run: _run.Run, hosts: list[str], request: str) -> dict[str, Any]:
         outcomes = {host: _outcome(run, host) for host in hosts}
@@ -134,7 +138,8 @@ def _host_entry(outcome: dict[str, Any]) -> dict[str, Any]:
         "bytes",
         "coverage",
         "secrets",
-        "leaks", "untestable_secrets",
+        "leaks",
+        "untestable_secrets",
         "kept_on_host",
         "left_behind",
         "stale_removed",

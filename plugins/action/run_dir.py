@@ -13,6 +13,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.release import __version__ as ansible_version
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._fixed_request import read_request
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._group_secrets import GroupSecrets
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._run import (
     controller_identity,
@@ -38,9 +39,14 @@ class ActionModule(ActionBase):
                 "reproduction": {"type": "str", "default": ""},
                 "kind": {"type": "str", "required": True},
                 "document": {"type": "dict", "default": {}},
+                "request_file": {"type": "str", "default": ""},
             }
         )
         reproduction = Path(arguments["reproduction"] or today()).expanduser().absolute()
+        try:
+            read_request(arguments["request_file"])
+        except BaselineError as error:
+            raise AnsibleActionFail(str(error)) from None
         if self._play_context.check_mode:
             return {**result, "changed": False, "path": "", "run": "", "reproduction": str(reproduction)}
         begin = {"kind": arguments["kind"], "ansible_core": ansible_version, **arguments["document"]}
@@ -50,7 +56,7 @@ class ActionModule(ActionBase):
             begin = GroupSecrets(read_key(reproduction)).redact(begin)
             run = open_run(reproduction, controller_identity(os.getppid()), begin)
         except BaselineError as error:
-            raise AnsibleActionFail(str(error)) from error
+            raise AnsibleActionFail(str(error)) from None
         return {
             **result,
             "changed": False,

@@ -32,9 +32,14 @@ def of_host(
         identity=_identity(host, about),
         devices=devices,
         driver="driver " + driver if driver else "",
-        short={"devices": _short_devices(gpu), "driver": driver or _short_missing(gpu)},
+        short={
+            "devices": _short_devices(gpu),
+            "driver": driver or _short_missing(gpu),
+            "machine": _machine(about),
+        },
         engines=engines,
         no_engine="; ".join(notes) or "no container and no process of an engine was found",
+        notes=notes,
         why=why,
     )
 
@@ -51,6 +56,12 @@ def _identity(host: str, about: Mapping[str, Any]) -> str:
     if boot.get("id"):
         parts.append("boot %s" % boot["id"])
     return ", ".join(parts)
+
+
+def _machine(about: Mapping[str, Any]) -> str:
+    """The same for one machine under two names, and for no two machines."""
+    name, boot = (about["system"]["value"] or {}).get("hostname"), (about["boot"]["value"] or {}).get("id")
+    return "%s, boot %s" % (name, boot) if name and boot else ""
 
 
 def _driver(gpu: Mapping[str, Any], why: Dict[str, str]) -> str:

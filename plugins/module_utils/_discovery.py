@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._engine_argv imp
     find_engine,
     looks_like_engine,
 )
-from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import OK, TIMEOUT, Probe
+from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import ABSENT, OK, TIMEOUT, Probe
 from ansible_collections.gpufleet.baseline.plugins.module_utils._process import (
     ProcessLine,
     ancestors,
@@ -65,7 +65,7 @@ def discovery(answers: Mapping[str, Probe], options: Mapping[str, Any]) -> Disco
     wanted = [str(name) for name in options.get("containers") or []]
     chosen, missing = choose(list(inspects.values()), wanted, info, with_engine)
     notes = _not_whole(answers, listed)
-    notes += ["container %s is not on this host" % name for name in missing]
+    notes += [_not_there(name, answers.get("docker.containers")) for name in missing]
     processes = _processes(lines, owners, chosen, engines, options, notes)
     notes += _nothing(answers, chosen, processes, wanted)
     version = _value(answers, "docker.version") or {}
@@ -176,14 +176,23 @@ def _nothing(
     wanted: Sequence[str],
 ) -> List[str]:
     """In words, when there is nothing to look at; the host is frozen all the same."""
+    listed = answers.get("docker.containers")
+    unknown = listed is not None and listed.value is None and listed.outcome not in (OK, ABSENT)
+    if unknown and processes and not wanted:
+        return ["containers are not known: %s" % _why(listed)]
     if chosen or processes or wanted:
         return []
-    listed = answers.get("docker.containers")
     if listed is not None and listed.outcome == OK:
         count = len((listed.value or {}).get("list") or [])
         return ["none of %d containers and no process looks like vLLM or asks for GPUs" % count]
     why = _why(listed)
     return ["no process looks like vLLM; containers are not known: %s" % why]
+
+
+def _not_there(name: str, listed: Optional[Probe]) -> str:
+    if listed is not None and listed.outcome in (OK, ABSENT):
+        return "container %s is not on this host" % name
+    return "container %s is not known: %s" % (name, _why(listed))
 
 
 def _why(answer: Optional[Probe]) -> str:

@@ -60,6 +60,8 @@ class HostAnswers:
     short: Mapping[str, str]
     engines: Sequence[EngineAnswers]
     no_engine: str
+    # What was looked for and not found beside the engines.
+    notes: Sequence[str] = ()
     why: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -68,6 +70,7 @@ def answer(host: HostAnswers) -> List[List[str]]:
     where = [host.identity, host.driver or "driver " + _or_why("", host.why.get("driver", ""))]
     where += list(host.devices) or [NOT_MEASURED + host.why.get("devices", "no source was asked")]
     where += ["%s: %s" % (engine.name, _field(engine, "devices")) for engine in host.engines]
+    where += [NOT_MEASURED + note for note in host.notes if host.engines]
     lines = [where, [], [], [], []]
     for engine in host.engines:
         lines[1] += [
@@ -122,6 +125,7 @@ def document(host: HostAnswers, lines: Sequence[Sequence[str]]) -> Dict[str, Any
     missing = ["%s: %s" % (name, why) for name, why in host.why.items()]
     for engine in host.engines:
         missing += ["%s of %s: %s" % (name, engine.name, why) for name, why in engine.why.items()]
+    missing[:0] = ["engine: " + note for note in host.notes if host.engines]
     if not host.engines:
         missing.append("engine: " + host.no_engine)
     # On the screen what failed comes before what still runs; all of it stands among the answers.

@@ -93,6 +93,12 @@ options:
       - Body of the fixed request, kept in the record. It is not sent.
     type: str
     default: ""
+  request_file:
+    description:
+      - Path on the controller of the fixed request's JSON body; it is read in place of O(request).
+      - A relative path is below the current directory.
+    type: str
+    default: ""
   note:
     description:
       - A note of the operator, kept in the record.
@@ -235,6 +241,7 @@ def argument_spec() -> dict[str, Any]:
         "extra_files": {"type": "list", "elements": "str", "default": []},
         "secret_names": {"type": "list", "elements": "str", "default": [], "no_log": False},
         "request": {"type": "str", "default": ""},
+        "request_file": {"type": "str", "default": ""},
         "note": {"type": "str", "default": ""},
         "earlier_changes": {"type": "list", "elements": "dict", "default": [], "options": change},
         "staging_places": {"type": "list", "elements": "str", "default": []},

@@ -31,9 +31,9 @@ options:
     type: list
     elements: str
     required: true
-  request:
+  request_file:
     description:
-      - Body of the fixed request, kept in the run.
+      - Path of the fixed request's JSON body, which is kept in the run. A relative path is below the current directory.
     type: str
     default: ""
   plans:

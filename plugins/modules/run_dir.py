@@ -37,6 +37,12 @@ options:
       - Further content of F(run.json).
     type: dict
     default: {}
+  request_file:
+    description:
+      - Path of the fixed request's JSON body. It is only looked at here, so that a wrong one is known before any host
+        is frozen. A relative path is below the current directory.
+    type: str
+    default: ""
 """
 
 EXAMPLES = r"""

@@ -50,7 +50,14 @@ def render(title: str, results: Sequence[HostResult], where: Sequence[tuple[str,
     """The screen: title, table, notes, and ``where`` (label and text) as the last lines."""
     lines = [title, ""]
     lines += _table(results)
-    notes = _failures(results) + _left(results) + _odd(results) + _active(results) + _missing(results)
+    notes = (
+        _failures(results)
+        + _left(results)
+        + _same(results)
+        + _odd(results)
+        + _active(results)
+        + _missing(results)
+    )
     lines.append("")
     lines += _labelled(notes, NOTE_LINES)
     for label, text in where:
@@ -88,6 +95,9 @@ def _table(results: Sequence[HostResult]) -> list[str]:
         min(widest, max([len(heading)] + [len(cells[number]) for cells in groups]))
         for number, (_key, heading, widest) in enumerate(COLUMNS)
     ]
+    # One host's name stands there in full, if the failure's column must give way for it.
+    shortest = max(8, min(24, max(len(hosts[0]) for hosts in groups.values())))
+    widths[-1] = max(13, min(widths[-1], WIDTH - shortest - sum(widths[:-1]) - 2 * len(widths)))
     first = max(
         8, min(WIDTH - sum(widths) - 2 * len(widths), max(len(", ".join(hosts)) for hosts in groups.values()))
     )
@@ -111,6 +121,19 @@ def _failures(results: Sequence[HostResult]) -> list[tuple[str, str]]:
 
 def _left(results: Sequence[HostResult]) -> list[tuple[str, str]]:
     return [("Left there", f"{r.host}: {r.left_behind}") for r in results if r.left_behind]
+
+
+def _same(results: Sequence[HostResult]) -> list[tuple[str, str]]:
+    """Hosts that are one machine under several names."""
+    machines: dict[str, list[str]] = {}
+    for result in results:
+        if result.short.get("machine"):
+            machines.setdefault(result.short["machine"], []).append(result.host)
+    return [
+        ("Same machine", f"{names(hosts, 40)}: all of them are {machine}")
+        for machine, hosts in machines.items()
+        if len(hosts) > 1
+    ]
 
 
 def _odd(results: Sequence[HostResult]) -> list[tuple[str, str]]:

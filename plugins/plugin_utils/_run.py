@@ -158,8 +158,9 @@ def _opened_by(run: Run, controller: str) -> bool:
         document = run.document()
     except BaselineError:
         return False  # another controller is just making it, or it was damaged; it is left as it is
-    process = document.get("controller", {}).get("process")
-    return document.get("state") == COLLECTING and process == controller
+    if not isinstance(document, dict) or not isinstance(document.get("controller"), dict):
+        return False
+    return document.get("state") == COLLECTING and document["controller"].get("process") == controller
 
 
 def make_key(reproduction: Path) -> None:

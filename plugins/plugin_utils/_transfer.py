@@ -29,6 +29,8 @@ ATTEMPTS = 2
 _ALIVE = "-o ServerAliveInterval=15 -o ServerAliveCountMax=4"
 # What ssh says on every connection to a host that is not in known_hosts, before anything of interest.
 _CHATTER = "Warning: Permanently added"
+# What Ansible says before ssh's own words, which are the reason.
+_BEFORE_THE_REASON = "Failed to connect to the host via ssh: "
 
 
 def notice_a_cut_connection(connection: Any) -> None:
@@ -44,7 +46,7 @@ def notice_a_cut_connection(connection: Any) -> None:
 def one_line(text: str) -> str:
     """What a command or a connection said, in one line, without ssh's chatter."""
     lines = (line for line in text.splitlines() if _CHATTER not in line)
-    return " ".join(" ".join(lines).split())
+    return " ".join(" ".join(lines).split()).removeprefix(_BEFORE_THE_REASON)
 
 
 def transfer_methods(connection_type: str, configured: str, size: int) -> list[str]:

@@ -144,8 +144,8 @@ def url_credentials(text: bytes, start: int, end: int) -> Iterator[Span]:
 
 # https://curl.se/docs/manpage.html#-u, as one line or as a list of arguments; health checks are written so.
 _CURL_USER = re.compile(
-    rb"""(?<![A-Za-z0-9])curl[\s"'][^\n]{0,400}?[\s"'](?:-[uU]|--(?:proxy-)?user)(?:["'],\s?|[ =]{0,2})(?:\\?["'])?"""
-    rb"""[^\s:"'\\]{1,64}:(?!<redacted )([^\s"'\\]{1,256})"""
+    rb"""(?<![A-Za-z0-9])curl(?=[\s"'])[^\n]{0,400}?[\s"'](?:-[uU]|--(?:proxy-)?user)"""
+    rb"""(?:["'],\s?|[ =]{0,2})(?:\\?["'])?[^\s:"'\\]{1,64}:(?!<redacted )([^\s"'\\]{1,256})"""
 )
 _SCHEME = re.compile(rb"(?<![A-Za-z0-9])(bearer|basic)(?:[ \t]{1,8}|%20|\+)(?:\\?[\"'])?", re.IGNORECASE)
 _CREDENTIAL = re.compile(rb"[A-Za-z0-9._~+/\-]{6,}={0,2}")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.errors import AnsibleConnectionFailure
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible_collections.gpufleet.baseline.plugins.action import freeze, freeze_report, leak_check, run_dir
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
 from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._redactor import Redactor
@@ -67,6 +67,19 @@ def test_t7_a_dead_host_is_a_result_with_its_reason(run, tmp_path, step):
     assert result["state"] == "unreachable"
     assert "\n" not in result["reason"]
     assert _run.read_json(run.work("n1"))["state"] == "unreachable"
+    assert not host.staging.exists()
+
+
+def test_what_ansible_itself_cannot_do_is_a_result_with_its_reason(run, tmp_path, monkeypatch):
+    host = Host(tmp_path)
+
+    def refused(*_unused):
+        raise AnsibleError("Missing sudo password")
+
+    monkeypatch.setattr(host, "module", refused)
+    result = freeze_host(run, host, tmp_path)
+    assert (result["state"], result["reason"]) == ("failed", "Missing sudo password")
+    assert _run.read_json(run.work("n1"))["reason"] == "Missing sudo password"
     assert not host.staging.exists()
 
 
@@ -269,9 +282,10 @@ def test_t21_what_the_operator_typed_stands_in_the_run_without_secrets(run, tmp_
     host = Host(tmp_path)
     host.module_result["digests"] = redactor.digests()
     freeze_host(opened, host, tmp_path)
+    (tmp_path / "body.json").write_text(json.dumps({"prompt": f"say {SECRET}"}))
     made = action(
         freeze_report,
-        {"run": str(opened.path), "hosts": ["n1"], "request": json.dumps({"prompt": f"say {SECRET}"})},
+        {"run": str(opened.path), "hosts": ["n1"], "request_file": str(tmp_path / "body.json")},
         name="freeze_report",
     )
     made.run(None, {})

@@ -51,6 +51,7 @@ def test_a_real_h200_host_with_an_engine_as_a_plain_process(documents, verdicts)
     assert document["short"] == {
         "devices": "1 x NVIDIA H200", "driver": "580.159.04", "image": "no image", "engine": "no vllm",
         "failure": document["short"]["failure"],
+            "machine": "vm, boot 00000000-0000-4000-8000-00000000b007",
     }  # fmt: skip
     assert len(document["answers"]) == 5
 
@@ -196,3 +197,10 @@ def test_a_python_without_an_engine_is_named_and_not_called_ok(documents, verdic
     why = "neither vllm, torch nor another library of an engine is in /usr/lib/python3/dist-packages"
     assert "build not measured: " + why in " ".join(text.split())
     assert any(missing.endswith(why) for missing in document["not_measured"])
+
+
+def test_what_was_looked_for_and_not_found_stands_beside_the_engines(documents, verdicts):
+    note = "containers are not known: denied, /run/docker.sock: permission denied"
+    text, document = questions(documents, verdicts, (note,))
+    assert "not measured: " + note in " ".join(text.split())
+    assert document["not_measured"][0] == "engine: " + note

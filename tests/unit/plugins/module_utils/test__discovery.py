@@ -146,3 +146,23 @@ def test_t1_a_list_with_gaps_is_not_called_whole() -> None:
         "the list of processes is not whole: timeout, no answer within 20 s",
         "container 0123456789ab was not read: absent, status 404",
     ]
+
+
+def test_an_engine_that_may_not_be_asked_hides_containers_and_does_not_deny_them() -> None:
+    answers = {
+        "docker.containers": Probe("docker.containers", "denied", message="permission denied"),
+        "engine.processes": Probe("engine.processes", "ok", PLAIN),
+    }
+    assert discovery(answers, {}).notes == ["containers are not known: denied, permission denied"]
+    assert discovery(answers, {"containers": ["kimi"]}).notes == [
+        "container kimi is not known: denied, permission denied"
+    ]
+
+
+def test_without_an_engine_there_are_no_containers_to_miss() -> None:
+    answers = {
+        "docker.containers": Probe("docker.containers", "absent", message="no socket"),
+        "engine.processes": Probe("engine.processes", "ok", PLAIN),
+    }
+    assert discovery(answers, {}).notes == []
+    assert discovery(answers, {"containers": ["kimi"]}).notes == ["container kimi is not on this host"]

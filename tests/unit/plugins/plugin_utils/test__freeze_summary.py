@@ -114,3 +114,15 @@ def test_names_fit_and_lose_no_host(width):
 def test_the_full_text_shortens_nothing():
     text = "\n".join(summary.full_text([frozen("n1", failure="weights: " + "long " * 40)]))
     assert text.count("long") == 40
+
+
+def test_an_address_as_the_name_of_a_host_is_not_cut():
+    wide = {"devices": "4 x NVIDIA GB300 NVL", "image": "sha256:1 | sha256:2", "failure": "x" * 60}
+    text = screen(frozen("172.30.200.111", **wide))
+    assert "\n172.30.200.111  4 x" in text
+    assert max(len(line) for line in text.splitlines() if "tar " not in line) <= 100
+
+
+def test_one_machine_under_two_names_is_said():
+    text = screen(frozen("a", machine="n1, boot 7"), frozen("b", machine="n1, boot 7"), frozen("c"))
+    assert "Same machine  a, b: all of them are n1, boot 7" in text

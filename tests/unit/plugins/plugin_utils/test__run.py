@@ -164,3 +164,16 @@ def test_a_full_disk_leaves_no_part_of_a_document(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         _run.write_json(tmp_path / "facts.json", {"a": 1})
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", ["{broken", "[]", '{"controller": "x", "state": "collecting"}', "7"])
+def test_a_damaged_run_is_left_alone_and_costs_no_new_one(tmp_path, content):
+    (tmp_path / "run-001").mkdir()
+    (tmp_path / "run-001" / "run.json").write_text(content)
+    assert _run.open_run(tmp_path, "1 2", {}).name == "run-002"
+    assert (tmp_path / "run-001" / "run.json").read_text() == content
+
+
+def test_a_name_that_is_no_text_costs_no_document(tmp_path):
+    _run.write_json(tmp_path / "x.json", {"source": "/bad\udcff"})
+    assert _run.read_json(tmp_path / "x.json") == {"source": "/bad\udcff"}

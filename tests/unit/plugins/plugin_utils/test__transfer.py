@@ -122,3 +122,5 @@ def test_other_connections_are_left_alone():
 def test_what_a_connection_said_is_one_line_without_chatter():
     text = "Failed to connect:\nWarning: Permanently added '172.30.5.11' to the list of known hosts.\r\ntimed  out\n"
     assert _transfer.one_line(text) == "Failed to connect: timed out"
+    said = "Failed to connect to the host via ssh: Host key verification failed."
+    assert _transfer.one_line(said) == "Host key verification failed."

@@ -71,6 +71,7 @@ FORMS = {
     "Bearer in a JSON header": '{{"headers": {{"authorization": "Bearer {}"}}}}',
     "Bearer in a raw header list": "[(b'host', b'a'), (b'authorization', b'Bearer {}')]",
     "password in curl": "curl -f -u admin:{} http://localhost:8000/health || exit 1",
+    "password in curl, at once": "curl -u admin:{} http://localhost:8000/health",
     "password in curl, long": "curl -sS --user 'admin:{}' http://localhost:8000/health",
     "password in curl, argv": '["CMD", "curl", "-u", "admin:{}", "http://localhost:8000"]',
     "header X-Api-Key": "X-Api-Key: {}",
