@@ -85,7 +85,7 @@ def test_a_host_that_is_rebooted_in_the_middle(lab: Lab, node: Node, freeze: Fre
 def test_a_connection_that_is_cut_in_the_middle(lab: Lab, node: Node, freeze: Freeze, tmp_path: Path) -> None:
     """The cable is pulled: no end of a connection says a word, and the freeze ends all the same."""
     reproduction = tmp_path / "repro"
-    patience = "-o ServerAliveInterval=2 -o ServerAliveCountMax=2"
+    patience = "-o ServerAliveInterval=1 -o ServerAliveCountMax=2"
     with in_the_middle(lab, node, reproduction, *variables(ansible_ssh_extra_args=patience)) as controller:
         node.cut()
         try:

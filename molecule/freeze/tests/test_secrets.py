@@ -81,8 +81,10 @@ def test_a_secret_of_one_host_in_the_record_of_another_is_a_leak(
     assert document["state"] == "leak"
     assert document["hosts"]["n1"]["state"] == "frozen"
     assert document["hosts"]["n2"]["state"] == "quarantined"
-    assert "API_KEY of n1" in document["hosts"]["n2"]["leaks"][0]
-    assert "containers/vllm-says/log.txt.gz" in document["hosts"]["n2"]["leaks"][0]
+    # In the command of the container, and in what it says.
+    leaks = document["hosts"]["n2"]["leaks"]
+    assert "five-questions.txt: API_KEY of n1" in leaks
+    assert "containers/vllm-says/log.txt.gz: API_KEY of n1" in leaks
     assert (result.run / "quarantine" / "n2.tar.gz").exists()
     assert not (result.run / "hosts" / "n2.tar.gz").exists()
     assert CANARY not in result.output
