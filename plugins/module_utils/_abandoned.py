@@ -39,4 +39,5 @@ def remove_when_ended(directories: Sequence[str]) -> None:
 def own_directories(module_file: str, remote_tmp: Optional[str]) -> List[str]:
     """Where Ansible put a running module: the unpacked one (by a file of it), and the one that was sent."""
     unpacked, found, _inside = module_file.partition(".zip/")
-    return [os.path.dirname(unpacked)] * bool(found) + [remote_tmp] * bool(remote_tmp)
+    directories = [os.path.dirname(unpacked)] if found else []
+    return directories + [remote_tmp] if remote_tmp else directories
