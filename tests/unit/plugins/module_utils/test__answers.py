@@ -51,7 +51,7 @@ def test_a_real_h200_host_with_an_engine_as_a_plain_process(documents, verdicts)
     assert document["short"] == {
         "devices": "1 x NVIDIA H200", "driver": "580.159.04", "image": "no image", "engine": "no vllm",
         "failure": document["short"]["failure"],
-            "machine": "vm, boot 00000000-0000-4000-8000-00000000b007",
+        "machine": "vm, boot 00000000-0000-4000-8000-00000000b007",
     }  # fmt: skip
     assert len(document["answers"]) == 5
 
