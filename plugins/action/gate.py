@@ -31,6 +31,10 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._waivers i
 
 DOCUMENT = "__gate_document"
 JUDGED = "__gate_judged"
+NOTHING_JUDGED = (
+    "gate: undecided: nothing was judged: no host matched (a misspelt group or an empty inventory or limit), or the "
+    "play ended before the judgement; check gpufleet_hosts, the inventory and --limit"
+)
 
 
 class ActionModule(ActionBase):
@@ -203,28 +207,23 @@ def _write(
 
 
 def confirm(task_vars: dict[str, Any]) -> dict[str, Any]:
-    """See that a judgement was made in this playbook run; its verdict is repeated for the hosts that it was
-    not about.
-    """
+    """See that something was judged since the last time, and repeat how it ended."""
     hostvars = task_vars["hostvars"]
+    found = [hostvars[name].get(JUDGED) for name in hostvars]
+    # What this returns takes the place of the judgement, so that a second gate cannot lean on the first one's.
     judged = [
-        found
-        for name in hostvars
-        if isinstance(found := hostvars[name].get(JUDGED), dict) and found.get("verdict")
+        item for item in found if isinstance(item, dict) and item.get("verdict") and not item.get("confirmed")
     ]
     if not judged:
-        return {
-            "failed": True,
-            "msg": "gate: undecided: nothing was judged: no host matched (a misspelt group or an empty inventory or "
-            "limit), or the play ended before the judgement; check gpufleet_hosts, the inventory and --limit",
-        }
-    path = judged[0].get("gate")
+        return {"failed": True, "msg": NOTHING_JUDGED}
+    shown = next((item for item in judged if item.get("failed")), judged[0])
+    path = str(shown.get("gate") or "")
     if path and not Path(path).is_file():
-        return {"failed": True, "msg": f"gate: undecided: expected {path}, found none"}
-    bad = [found for found in judged if found.get("failed")]
+        return {"failed": True, "msg": f"gate: undecided: expected {path}, found none; judge again"}
     return {
-        "failed": bool(bad),
-        "msg": (bad or judged)[0]["msg"],
-        "verdict": (bad or judged)[0]["verdict"],
-        "gate": path or "",
+        "failed": bool(shown.get("failed")),
+        "msg": shown["msg"],
+        "verdict": shown["verdict"],
+        "gate": path,
+        "confirmed": True,
     }

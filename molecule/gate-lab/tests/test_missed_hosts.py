@@ -5,11 +5,16 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baseline.tests.lab import Lab, Node
-from conftest import Gate
+
+# Runs the gate; see conftest.py.
+Gate = Callable[..., Any]
 
 # A GB300 boundary that one tray fulfils, so that only what is missing decides.
 ONE_TRAY = """\
@@ -35,6 +40,17 @@ ROLLOUT = """\
     - name: Roll out
       ansible.builtin.debug:
         msg: rolled out on {{ inventory_hostname }}
+"""
+
+TWICE = """\
+---
+- name: The first gate
+  ansible.builtin.import_playbook: gpufleet.baseline.gate
+
+- name: The second gate
+  ansible.builtin.import_playbook: gpufleet.baseline.gate
+  vars:
+    gpufleet_hosts: misspelt
 """
 
 OWN_PLAY = """\
@@ -129,14 +145,37 @@ def test_a_strategy_of_the_environment_changes_nothing(
     assert judged.gate["verdict"] == "warn"
 
 
-@pytest.mark.parametrize("how", ["serial: 1", "strategy: free"])
 def test_a_play_that_shows_the_hosts_one_by_one_is_refused(
-    nodes: list[Node], gate: Gate, tmp_path: Path, how: str
+    nodes: list[Node], gate: Gate, tmp_path: Path
 ) -> None:
     play = tmp_path / "own.yml"
-    play.write_text(OWN_PLAY % how)
+    play.write_text(OWN_PLAY % "serial: 1")
     judged = gate(playbook=str(play))
     assert judged.code != 0, judged.output
+    assert "not visited before the judgement" in judged.output
+
+
+def test_under_the_free_strategy_nothing_passes_without_the_other_hosts(
+    nodes: list[Node], gate: Gate, tmp_path: Path
+) -> None:
+    play = tmp_path / "own.yml"
+    play.write_text(OWN_PLAY % "strategy: free")
+    judged = gate(playbook=str(play))
+    written = [json.loads(path.read_text()) for path in judged.reproduction.glob("run-*/gate.json")]
+    assert written, judged.output
+    for document in written:
+        whole = all(host["reason"] == "" for host in document["hosts"].values())
+        assert whole or not document["good"]
+    # Each host judges by itself there: the one that comes first cannot have the others' facts.
+    assert judged.code != 0 or all(document["good"] for document in written)
+
+
+def test_a_second_gate_cannot_lean_on_the_first(nodes: list[Node], gate: Gate, tmp_path: Path) -> None:
+    play = tmp_path / "twice.yml"
+    play.write_text(TWICE)
+    judged = gate(playbook=str(play))
+    assert judged.code != 0, judged.output
+    assert "nothing was judged" in judged.output
 
 
 def test_a_rollout_behind_a_good_gate(nodes: list[Node], gate: Gate, tmp_path: Path) -> None:

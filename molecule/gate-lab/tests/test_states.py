@@ -6,11 +6,15 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from ansible_collections.gpufleet.baseline.tests.lab import Node, state
-from conftest import Gate
+
+# Runs the gate; see conftest.py.
+Gate = Callable[..., Any]
 
 # state: hardware of the boundary, verdict of the whole, and what must be found: rule, verdict, host.
 EXPECTED: dict[str, tuple[str, str, set[tuple[str, str, str]]]] = {
