@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._transfer import
     one_line,
 )
 
+_NO_ROOM = re.compile("No space left on device|Disk quota exceeded|Read-only file system")
 FROZEN, FAILED, UNREACHABLE, PLANNED = "frozen", "failed", "unreachable", "planned"
 
 
@@ -62,7 +64,7 @@ class ActionModule(CarriedActionBase):
             outcome = {"state": FAILED, "reason": str(error)}
         except AnsibleError as error:
             # A missing become password, or no place for Ansible's own temporary files.
-            outcome = {"state": FAILED, "reason": one_line(str(error))[:500]}
+            outcome = {"state": FAILED, "reason": _own_error(error)}
         outcome.update(host=host, left_behind=self._left_behind)
         write_json(run.work(host), outcome)
         # The digests of secrets are for the leak check alone and have no place in a task's output.
@@ -86,7 +88,7 @@ class ActionModule(CarriedActionBase):
         except AnsibleConnectionFailure as error:
             return {"state": UNREACHABLE, "reason": one_line(str(error)), "plan": []}
         except AnsibleError as error:
-            return {"state": FAILED, "reason": one_line(str(error))[:500], "plan": []}
+            return {"state": FAILED, "reason": _own_error(error), "plan": []}
         if result.get("failed"):
             return {"state": FAILED, "reason": _module_error(result), "plan": []}
         return {"state": PLANNED, "reason": "", "plan": result.get("plan", [])}
@@ -160,6 +162,18 @@ class ActionModule(CarriedActionBase):
                 "name another place with freeze_staging_places"
             )
         return place
+
+
+def _own_error(error: AnsibleError) -> str:
+    """One line of what Ansible could not do before the module ran, and what to do about it."""
+    text = one_line(str(error))
+    if text.startswith("failed to transfer file"):
+        found = _NO_ROOM.search(text)
+        if found:
+            return f"no room for Ansible's files; add -e ansible_remote_tmp=/var/tmp (found: {found.group()})"
+    if text.startswith("Missing ") and text.endswith(" password"):
+        return f"{text}; give it with -K"
+    return text[:500]
 
 
 def _module_error(result: dict[str, Any]) -> str:

@@ -103,8 +103,10 @@ def judge(reading: Reading, parse: Optional[Parse], rows: Optional[Rows], expect
 
 
 def _missing(count: int, expected: Sequence[str]) -> List[str]:
-    if count >= len(expected):
+    if not expected or count == len(expected):
         return []
+    if count > len(expected):
+        return ["nvidia-smi lists %d GPUs, the PCI bus has %d of NVIDIA" % (count, len(expected))]
     return ["nvidia-smi lists %d of the %d NVIDIA GPUs on the PCI bus" % (count, len(expected))]
 
 

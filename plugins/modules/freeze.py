@@ -256,11 +256,14 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
     remove_when_ended([*filter(None, [module.params["staging"]]), *own_directories(__file__, module._tmpdir)])
+    options = dict(module.params)
+    # Ansible returns a module's arguments, and shows them with -vvv: what the operator wrote may hold a secret.
+    module.params.update(request="", note="", earlier_changes=[])
     try:
-        with carried(module.params["carried_libraries"]):
+        with carried(options["carried_libraries"]):
             if module.check_mode:
-                module.exit_json(changed=False, plan=plan(module.params))
-            module.exit_json(changed=False, **freeze(module.params))
+                module.exit_json(changed=False, plan=plan(options))
+            module.exit_json(changed=False, **freeze(options))
     except BaselineError as error:
         module.fail_json(msg=str(error))
 

@@ -70,16 +70,27 @@ def test_t7_a_dead_host_is_a_result_with_its_reason(run, tmp_path, step):
     assert not host.staging.exists()
 
 
-def test_what_ansible_itself_cannot_do_is_a_result_with_its_reason(run, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("Missing sudo password", "Missing sudo password; give it with -K"),
+        (
+            "failed to transfer file to /a /b/AnsiballZ_freeze.py:\n\ndd: '/b': No space left on device\n0+0 records",
+            "no room for Ansible's files; add -e ansible_remote_tmp=/var/tmp (found: No space left on device)",
+        ),
+        ("something else", "something else"),
+    ],
+)
+def test_what_ansible_itself_cannot_do_is_a_result_with_its_reason(run, tmp_path, monkeypatch, said, reason):
     host = Host(tmp_path)
 
     def refused(*_unused):
-        raise AnsibleError("Missing sudo password")
+        raise AnsibleError(said)
 
     monkeypatch.setattr(host, "module", refused)
     result = freeze_host(run, host, tmp_path)
-    assert (result["state"], result["reason"]) == ("failed", "Missing sudo password")
-    assert _run.read_json(run.work("n1"))["reason"] == "Missing sudo password"
+    assert (result["state"], result["reason"]) == ("failed", reason)
+    assert _run.read_json(run.work("n1"))["reason"] == reason
     assert not host.staging.exists()
 
 

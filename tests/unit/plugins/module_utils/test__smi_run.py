@@ -183,3 +183,13 @@ def test_t5_a_timeout_stays_a_timeout_whatever_was_printed() -> None:
     reading = Reading(raw=b"ERR!\n", outcome="timeout", message="late")
     judged = _smi_run.judge(reading, _smi.parse_list, _smi_run.count_gpus, ["0000:00:06.0"])
     assert (judged.outcome, judged.message) == ("timeout", "late")
+
+
+def test_t5_more_gpus_than_the_bus_has_are_not_believed(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_smi_run, "expected_gpus", lambda: ["0000:00:06.0"])
+    stub('echo "GPU 0: NVIDIA H200 (UUID: GPU-a)"; echo "GPU 0: NVIDIA H200 (UUID: GPU-a)"\n')
+    answer = ask()["list"]
+    assert (answer.outcome, answer.message) == (
+        "error",
+        "nvidia-smi lists 2 GPUs, the PCI bus has 1 of NVIDIA",
+    )
