@@ -57,6 +57,11 @@ class ActionModule(ActionBase):
             run = open_run(reproduction, controller_identity(os.getppid()), begin)
         except BaselineError as error:
             raise AnsibleActionFail(str(error)) from None
+        except OSError as error:
+            raise AnsibleActionFail(
+                f"expected to open a run in {reproduction}, found: {error.strerror}; "
+                "choose another place with freeze_reproduction"
+            ) from None
         return {
             **result,
             "changed": False,

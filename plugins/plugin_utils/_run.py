@@ -10,6 +10,7 @@ interrupted keeps that state and is thereby seen to be unfinished.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import hashlib
 import json
@@ -179,7 +180,9 @@ def make_key(reproduction: Path) -> None:
     except OSError as error:
         raise BaselineError(f"expected to write {path}, found: {error.strerror}") from error
     finally:
-        part.unlink(missing_ok=True)
+        # A read-only file system refuses this too, and the first refusal is the one to tell.
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
 def read_key(reproduction: Path) -> bytes:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -177,3 +178,13 @@ def test_a_damaged_run_is_left_alone_and_costs_no_new_one(tmp_path, content):
 def test_a_name_that_is_no_text_costs_no_document(tmp_path):
     _run.write_json(tmp_path / "x.json", {"source": "/bad\udcff"})
     assert _run.read_json(tmp_path / "x.json") == {"source": "/bad\udcff"}
+
+
+def test_a_read_only_reproduction_is_told_in_one_line(tmp_path, monkeypatch):
+    def refuse(*_unused, **_options):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(_run.os, "open", refuse)
+    monkeypatch.setattr(_run.Path, "unlink", refuse)
+    with pytest.raises(BaselineError, match=r"expected to write .*, found: Read-only file system"):
+        _run.make_key(tmp_path)
