@@ -20,6 +20,7 @@ from typing import Optional
 JSON_FILE, MULTIPLEXED, TERMINAL, PLAIN = "json-file", "multiplexed", "terminal", "plain"
 
 _HEAD = b'{"log":"'
+_BETWEEN = b'"}\n{"log":"'
 _TIME = b'","time":"'
 _ENDS = {b'\\n","stream":"stderr': b" stderr ", b'\\n","stream":"stdout': b" stdout "}
 _END_LENGTH = len(b'\\n","stream":"stderr')
@@ -145,28 +146,35 @@ class JsonFileDecoder(_RecordDecoder):
     """Docker's json-file: one JSON object a line."""
 
     def feed(self, block: bytes) -> bytes:
-        *lines, self._rest = (self._rest + block).split(b"\n")
+        data = self._rest + block
+        cut = data.rfind(b"\n") + 1
+        whole, self._rest = data[:cut], data[cut:]
         out: list[bytes] = []
-        for line in lines:
-            head, _separator, tail = line.rpartition(_TIME)
-            stream = _ENDS.get(head[-_END_LENGTH:])
-            message = head[8:-_END_LENGTH]
-            if (
-                stream
-                and self._open is None
-                and tail[-2:] == b'"}'
-                and head[:8] == _HEAD
-                and message[-1:] != b"\\"
-            ):
-                if b"\\" in message:
-                    message = unescaped(message)
-                out.append(b"%b%b%b\n" % (tail[:-2], stream, message))
-            else:
+        # The usual block is cut where one record ends and the next begins; any other is read line by line.
+        records = whole[len(_HEAD) : -3].split(_BETWEEN)
+        if len(records) == whole.count(b"\n") and whole.startswith(_HEAD) and whole.endswith(b'"}\n'):
+            self._records(records, out)
+        else:
+            for line in whole.split(b"\n"):
                 self._record(line, out)
         if len(self._rest) > _LONGEST_RECORD:
             self._invalid(self._rest, out)
             self._rest = b""
         return b"".join(out)
+
+    def _records(self, records: list[bytes], out: list[bytes]) -> None:
+        for record in records:
+            head, _separator, time = record.rpartition(_TIME)
+            stream = _ENDS.get(head[-_END_LENGTH:])
+            message = head[:-_END_LENGTH]
+            if stream and self._open is None and message[-1:] != b"\\":
+                if b"\\" in message:
+                    # Quotes alone, as in lines of access, are worth a shorter way.
+                    plain = message.replace(b'\\"', b'"')
+                    message = unescaped(message) if b"\\" in plain else plain
+                out.append(b"%b%b%b\n" % (time, stream, message))
+            else:
+                self._record(_HEAD + record + b'"}', out)
 
     def _record(self, line: bytes, out: list[bytes]) -> None:
         bare = line.lstrip(b"\0")

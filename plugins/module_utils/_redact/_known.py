@@ -23,6 +23,8 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._wrap im
 # Left out of a line's sketch: with them gone, the lines of a log are a few hundred different ones.
 SKETCH_LEAVES_OUT = b"0123456789abcdefABCDEF"
 _SKETCH_AT_LEAST = 3
+# By the first letters of their sketches pieces are looked up when there are many.
+GRAM = 5
 _PIECE = 20
 _PLAIN_PIECE = 32
 _URL_SAFE = "/:@!$&'()*+,;="
@@ -91,6 +93,7 @@ class KnownValues:
         self._pieces: dict[bytes, list[tuple[Literal, int]]] = {}
         self.sketches: dict[bytes, list[bytes]] = {}
         self._plain: list[bytes] = []
+        self._grams: dict[bytes, list[bytes]] = {}
 
     def add(self, value: bytes, name: str) -> bool:
         """Learn a value; True when it is new."""
@@ -109,10 +112,18 @@ class KnownValues:
         if len(owners) > 1:
             return
         outline = sketch(piece)
-        if len(outline) >= _SKETCH_AT_LEAST:
-            self.sketches.setdefault(outline, []).append(piece)
-        else:
+        if len(outline) < _SKETCH_AT_LEAST:
             self._plain.append(piece)
+            return
+        pieces = self.sketches.setdefault(outline, [])
+        pieces.append(piece)
+        if len(pieces) == 1:
+            self._grams.setdefault(outline[:GRAM], []).append(outline)
+
+    def may_stand_in(self, outline: bytes) -> bool:
+        """Whether the sketch of any piece, of at least ``GRAM`` letters, stands in the sketch of a line."""
+        grams = {outline[place : place + GRAM] for place in range(len(outline) - GRAM + 1)}
+        return any(one in outline for gram in grams & self._grams.keys() for one in self._grams[gram])
 
     def literals(self) -> Iterator[Literal]:
         """All forms of all values."""

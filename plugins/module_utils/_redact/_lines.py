@@ -16,9 +16,15 @@ from bisect import bisect_right
 from typing import Iterator, NamedTuple, Optional, Pattern
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._forms import FORMS
-from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._known import KnownValues, sketch
+from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._known import (
+    GRAM,
+    KnownValues,
+    sketch,
+)
 
 NAMED, FORM, URL, SCHEME, PEM, KNOWN = 1, 2, 4, 8, 16, 32
+# So many known pieces are looked for one by one; of more the short beginnings are looked up at every place of a line.
+_FEW = 100
 # Bytes of sketches that are remembered; after that the memory starts anew.
 _REMEMBERED = 4 * 1024 * 1024
 
@@ -137,8 +143,14 @@ def _families(outlines: list[bytes], known: KnownValues, rules: bool) -> list[in
     for text, marks in ((joined, _MARKS), (joined.lower(), _SMALL_MARKS)):
         for mark in marks if rules else ():
             _mark_lines(text, mark, starts, result)
+    few = len(known.sketches) <= _FEW
     for outline in known.sketches:
-        _mark_lines(joined, _Mark(outline, KNOWN), starts, result)
+        if few or len(outline) < GRAM:
+            _mark_lines(joined, _Mark(outline, KNOWN), starts, result)
+    if not few:
+        for index, outline in enumerate(outlines):
+            if known.may_stand_in(outline):
+                result[index] |= KNOWN
     return result
 
 

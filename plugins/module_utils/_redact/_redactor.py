@@ -62,6 +62,9 @@ class Redactor:
         self._known = KnownValues()
         self._filter = LineFilter(self._known)
         self._short_names: dict[bytes, str] = {}
+        # Names as they may stand in a stand-in, and the generation they were found harmless at.
+        self._plain_names: dict[str, str] = {}
+        self._plain_names_of = 0
         self._from_texts = self._not_learned = 0
         self._by_rule: Counter[str] = Counter()
         self._by_name: Counter[str] = Counter()
@@ -188,9 +191,17 @@ class Redactor:
 
     def _harmless_name(self, name: str, value: bytes) -> str:
         """A name that holds neither the value nor another learned one."""
-        raw = plain_name(name).encode()
-        leaks = (len(value) >= 4 and value in raw) or any(known in raw for known in self._known.names)
-        return "secret" if leaks else raw.decode()
+        if self._plain_names_of != self._known.generation:
+            self._plain_names_of = self._known.generation
+            self._plain_names.clear()
+        plain = self._plain_names.get(name)
+        if plain is None:
+            plain = plain_name(name)
+            if any(known in plain.encode() for known in self._known.names):
+                plain = "secret"
+            if len(self._plain_names) < _NAMES_KEPT:
+                self._plain_names[name] = plain
+        return "secret" if len(value) >= 4 and value in plain.encode() else plain
 
     def _find_and_learn(self, text: bytes, learn_before: int) -> list[Span]:
         for _count in range(_ROUNDS):
