@@ -19,7 +19,7 @@ import threading
 import zlib
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
-from typing import Any, BinaryIO, Callable, Iterator, Optional
+from typing import Any, BinaryIO, Callable, Iterator, Optional, Union
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._container_log_cut import (
     Cut,
@@ -220,7 +220,7 @@ class _Packer:
         self._destination = destination
         self._summary = summary
         self._blocks: queue.Queue[Optional[bytes]] = queue.Queue(_WAITING_BLOCKS)
-        self._error: Optional[OSError] = None
+        self._error: Union[OSError, ValueError, None] = None
         self._thread = threading.Thread(target=self._work, name="log packer", daemon=True)
 
     def __enter__(self) -> _Packer:
@@ -252,14 +252,14 @@ class _Packer:
             if self._error is None:
                 try:
                     put(packer.compress(block))
-                except OSError as error:
+                except (OSError, ValueError) as error:
                     # The other thread raises it; this one goes on taking blocks, or both would wait for ever.
                     self._error = error
         if self._error is None:
             try:
                 put(packer.flush())
                 self._destination.flush()
-            except OSError as error:
+            except (OSError, ValueError) as error:
                 self._error = error
         self._summary.sha256 = digest.hexdigest()
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Iterator, Optional
 
 MARK = "[gpufleet.baseline: %d bytes, %d lines left out here]\n"
+# Pieces of the index of lines.
+_STEP = 64 * 1024
 # A line that is longer is cut within.
 _LONGEST_LINE = 1024 * 1024
 
@@ -26,7 +28,7 @@ class Cut:
 
 
 class LineIndex:
-    """Knows roughly where a line of a stream is: one entry a block."""
+    """Knows roughly where a line of a stream is: one entry for so many bytes."""
 
     def __init__(self) -> None:
         self._first_lines: list[int] = []
@@ -40,12 +42,14 @@ class LineIndex:
 
     def add(self, block: bytes) -> None:
         """Take note of the next block."""
-        self._first_lines.append(self.lines)
-        self.lines += block.count(b"\n")
-        self._offsets.append(self._offsets[-1] + len(block))
+        for start in range(0, len(block), _STEP):
+            end = min(start + _STEP, len(block))
+            self._first_lines.append(self.lines)
+            self.lines += block.count(b"\n", start, end)
+            self._offsets.append(self._offsets[-1] + end - start)
 
     def place(self, line: int) -> tuple[int, int]:
-        """Start and end of the block in which a line, counted from 1, begins."""
+        """Start and end of the piece in which a line, counted from 1, begins."""
         index = max(0, bisect_right(self._first_lines, line - 1) - 1)
         return self._offsets[index], self._offsets[min(index + 1, len(self._offsets) - 1)]
 

@@ -139,6 +139,14 @@ def test_t9_head_tail_and_the_window_round_the_first_failure_are_kept(
     assert all(line.startswith(b"2026-") for line in text.splitlines() if line not in marks)
 
 
+def test_t9_a_small_limit_is_kept_to() -> None:
+    small = Limits(whole=400_000, head=100_000, tail=100_000, window=100_000)
+    text, summary = kept(of(long_log(60_000)), small, find_first_failure=find_traceback)
+    assert b"ValueError: the first one" in text
+    assert len(summary.cuts) == 2
+    assert len(text) < 400_000
+
+
 def test_t9_without_a_first_failure_head_and_tail_are_kept() -> None:
     data = long_log(0)
     text, summary = kept(of(data), SMALL)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import os
 from typing import Iterator
@@ -203,6 +204,21 @@ def test_the_line_filter_loses_nothing(text: bytes) -> None:
         known.add(value, "SECRET")
     filtered = find_secrets(text, LineFilter(known), known)
     assert filtered == find_secrets(text, EveryLine(), known)
+
+
+MANY = [hashlib.sha256(str(index).encode()).digest() for index in range(60)]
+MANY = [base64.urlsafe_b64encode(digest)[: 9 + index % 30] for index, digest in enumerate(MANY)]
+
+
+@relaxed
+@given(st.lists(st.one_of(words.map(str.encode), st.sampled_from(MANY)), max_size=12).map(b"".join))
+def test_the_line_filter_loses_nothing_with_many_known_values(text: bytes) -> None:
+    known = KnownValues()
+    for value in MANY:
+        known.add(value, "SECRET")
+    found = find_secrets(text, LineFilter(known), known)
+    assert found == find_secrets(text, EveryLine(), known)
+    assert bool(found) >= any(value in text for value in MANY)
 
 
 @relaxed
