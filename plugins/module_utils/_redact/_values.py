@@ -12,7 +12,10 @@ from typing import Optional
 from urllib.parse import unquote_to_bytes
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._names import SURE, secret_kind
-from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._standin import STAND_IN
+from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._standin import (
+    STAND_IN,
+    STAND_IN_START,
+)
 
 # Shorter values are removed where a key names them and nowhere else.
 LEARN_FROM = 8
@@ -98,7 +101,7 @@ def worth_learning(value: bytes, certain: bool) -> bool:
     if not LEARN_FROM <= len(value) <= LEARN_UP_TO or len(set(value)) < 4:
         return False
     lowered = value.lower()
-    if lowered in _COMMON_WORDS or lowered in _NO_VALUE or STAND_IN.search(value):
+    if lowered in _COMMON_WORDS or lowered in _NO_VALUE or STAND_IN_START.rstrip() in value:
         return False
     if _NUMBER.match(value):
         return certain and len(value) >= 12
