@@ -229,9 +229,23 @@ def _failure(
     else:
         found.failure = "none found: %s (%s)" % (verdict["outcome"], verdict["reason"])
         found.short["failure"] = str(verdict["outcome"])
+        _failed_before(found, verdict.get("runs") or [])
     found.active = _active(verdict.get("active") or {})
     if not found.active:
         _active_by_command(found, command, "the log names neither start options nor a request")
+
+
+def _failed_before(found: EngineAnswers, runs: Sequence[Mapping[str, Any]]) -> None:
+    """A container that starts again and again is between two failures: the last one before this start is told."""
+    before = [run for run in runs if not run["judged"] and run["outcome"] in ("failed", "hung")]
+    if before:
+        last = before[-1]
+        words = (len(before), last["outcome"], last["stage"], last["failure_class"], last["first_line"])
+        found.failure += (
+            "; %d starts before this one failed, the last %s in stage %s (%s, from line %s)" % words
+        )
+        found.short["failure"] = "%s: %s, started again" % (last["stage"], last["failure_class"])
+        found.failed = True
 
 
 def _active_by_command(found: EngineAnswers, command: Optional[Mapping[str, Any]], why: str) -> None:

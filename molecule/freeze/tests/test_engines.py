@@ -88,7 +88,9 @@ def test_engines_in_every_state(frozen: Record, node: Node) -> None:
 
     # the first failure of each
     assert frozen.verdict("failed")["verdict"]["stage"] == "weights"
-    assert frozen.verdict("loops")["verdict"]["stage"] == "devices"
+    # The restarting one may be between two failures; its log tells of an earlier one then.
+    assert "devices" in {run["stage"] for run in frozen.verdict("loops")["verdict"]["runs"]}
+    assert "stage devices (driver-803" in " ".join(frozen.text("five-questions.txt").split())
     assert frozen.verdict("runs")["verdict"]["outcome"] == "ready"
 
     # T20: the key that the engine printed into its log is gone, and the log is there

@@ -71,6 +71,23 @@ def test_the_first_failure_is_told_with_stage_class_place_and_words(documents, v
     assert document["short"]["failure"] == "weights: checkpoint-corrupt"
 
 
+def test_a_container_that_starts_again_and_again_tells_its_last_failure(documents, verdicts):
+    verdict = verdicts["engines"]["process:580"]["verdict"]
+    failed = {
+        "judged": False,
+        "outcome": "failed",
+        "stage": "devices",
+        "failure_class": "driver-803-compat-libs",
+        "first_line": 1,
+    }
+    this_one = {**failed, "judged": True, "outcome": "running"}
+    verdict.update(outcome="running", runs=[failed, {**failed, "first_line": 90}, this_one])
+    text, document = questions(documents, verdicts)
+    words = "2 starts before this one failed, the last failed in stage devices (driver-803-compat-libs, from line 90)"
+    assert words in " ".join(text.split())
+    assert document["short"]["failure"] == "devices: driver-803-compat-libs, started again"
+
+
 def test_start_options_and_requests_of_that_moment(documents, verdicts):
     verdict = verdicts["engines"]["process:580"]["verdict"]
     verdict["active"] = {"options": {"max_model_len": 4096}, "requests": [{"route": "/v1/chat/completions"}]}
