@@ -153,7 +153,11 @@ class JsonFileDecoder(_RecordDecoder):
         # The usual block is cut where one record ends and the next begins; any other is read line by line.
         records = whole[len(_HEAD) : -3].split(_BETWEEN)
         if len(records) == whole.count(b"\n") and whole.startswith(_HEAD) and whole.endswith(b'"}\n'):
-            self._records(records, out)
+            plain = _plain_records(records) if self._open is None else None
+            if plain is None:
+                self._records(records, out)
+            else:
+                out.append(plain)
         else:
             for line in whole.split(b"\n"):
                 self._record(line, out)
@@ -194,6 +198,21 @@ class JsonFileDecoder(_RecordDecoder):
         before = self.marks.invalid_records
         self._record(rest, out)
         self.marks.last_record_unfinished = self.marks.invalid_records > before
+
+
+def _plain_records(records: list[bytes]) -> Optional[bytes]:
+    """The lines of records that are whole messages with no other escapes than those of quotes, else None."""
+    parted = [record.rpartition(_TIME) for record in records]
+    if not {head[-_END_LENGTH:] for head, _separator, _time in parted} <= _ENDS.keys():
+        return None
+    text = b"".join(
+        [b"%b %b %b\n" % (time, head[-6:], head[:-_END_LENGTH]) for head, _separator, time in parted]
+    )
+    if b"\\" not in text:
+        return None if b'"' in text else text
+    # Quotes in a message are always escaped: with as many backslashes as quotes, there is no other escape.
+    bare = text.translate(None, b"\\")
+    return bare if len(text) - len(bare) == bare.count(b'"') else None
 
 
 def unescaped(message: bytes) -> bytes:
