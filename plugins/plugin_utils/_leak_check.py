@@ -53,7 +53,10 @@ def find_leaks(
         if entry["digest"]
     }
     lengths = {
-        int(entry["length"]) for other, entries in digests_by_host.items() if other != host for entry in entries
+        int(entry["length"])
+        for other, entries in digests_by_host.items()
+        if other != host
+        for entry in entries
     }
     if not known:
         return []

@@ -10,13 +10,14 @@ and the pieces after it are read in full.
 
 from __future__ import annotations
 
-from typing import List, Optional, Tuple
+from typing import List, Optional, Set, Tuple
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._analysis import Analysis
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._lines import Decoder, LineSplitter
 
 PIECE = 32 * 1024
 TALK = 16 * 1024 * 1024  # bytes of a start that are always read in full
+_REMEMBERED = 4 * 1024 * 1024  # bytes of lines that are known to say nothing
 _KEPT = 512 * 1024  # bytes kept until the order of lines is decided
 _REVERSED = 64 * 1024 * 1024  # a paste is no longer than that
 
@@ -33,6 +34,28 @@ STARTING_WORDS: Tuple[bytes, ...] = SERVING_WORDS + (
 )  # fmt: skip
 
 
+class _Lines:
+    """Finds telling words, and remembers which lines have none: most lines differ from others in numbers alone."""
+
+    def __init__(self, words: Tuple[bytes, ...]) -> None:
+        self._words = words
+        self._quiet: Set[bytes] = set()
+        self._remembered = 0
+
+    def telling(self, piece: bytes) -> bool:
+        """Whether any word, none of which has a digit in it, stands in the piece."""
+        new = set(piece.translate(None, b"0123456789").split(b"\n")) - self._quiet
+        lowered = b"\n".join(new).lower()
+        if any(word in lowered for word in self._words):
+            return True
+        if self._remembered > _REMEMBERED:
+            self._quiet.clear()
+            self._remembered = 0
+        self._quiet |= new
+        self._remembered += len(lowered) + 64 * len(new)
+        return False
+
+
 class LogReader:
     """One log, fed in blocks of any size."""
 
@@ -43,6 +66,7 @@ class LogReader:
         self._piece, self._talk = piece, talk
         self._decoder = Decoder()
         self._splitter = LineSplitter()
+        self._serving_lines, self._starting_lines = _Lines(SERVING_WORDS), _Lines(STARTING_WORDS)
         self._analysis = Analysis(kind, started_at)
         self._kept: Optional[List[Tuple[int, bytes]]] = []
         self._kept_size = 0
@@ -140,9 +164,7 @@ class LogReader:
         self._analysis.jump(self._splitter.count)
 
     def _telling(self, piece: bytes) -> bool:
-        lowered = piece.lower()
-        words = SERVING_WORDS if self._serving else STARTING_WORDS
-        return any(word in lowered for word in words)
+        return (self._serving_lines if self._serving else self._starting_lines).telling(piece)
 
     def _catch_up(self) -> None:
         """Reads the piece that was skipped last."""

@@ -82,7 +82,7 @@ def test_the_engines_stream_is_read_in_blocks_to_its_end(monkeypatch: pytest.Mon
         def __init__(self, socket: str, timeout: float) -> None:
             assert (socket, timeout) == ("/run/docker.sock", _log_origin.SILENCE_SECONDS)
 
-        def __enter__(self) -> Engine:
+        def __enter__(self) -> object:
             return self
 
         def __exit__(self, *_unused: object) -> None:
