@@ -142,7 +142,6 @@ probes:
   sample: {"docker.info": {"outcome": "ok", "message": "", "seconds": 0.03}}
 """
 
-import os
 from typing import Any, Dict
 
 from ansible.module_utils.basic import AnsibleModule
@@ -151,6 +150,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._engine_facts im
 from ansible_collections.gpufleet.baseline.plugins.module_utils._engine_probes import collect
 from ansible_collections.gpufleet.baseline.plugins.module_utils._engine_secrets import redacted
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
+from ansible_collections.gpufleet.baseline.plugins.module_utils._redaction_key import key_of
 
 
 def argument_spec() -> Dict[str, Any]:
@@ -174,18 +174,7 @@ def describe(params: Dict[str, Any]) -> Dict[str, Any]:
         "engine": facts(answers, found),
         "probes": {name: answer.summary() for name, answer in answers.items()},
     }
-    return redacted(result, _key(params["redaction_key"]), params["secret_names"])
-
-
-def _key(text: Any) -> bytes:
-    if not text:
-        return os.urandom(32)
-    try:
-        return bytes.fromhex(text)
-    except ValueError as error:
-        raise BaselineError(
-            "redaction_key: expected 64 hexadecimal digits, found something else; correct it or leave it out"
-        ) from error
+    return redacted(result, key_of(params["redaction_key"]), params["secret_names"])
 
 
 def main() -> None:

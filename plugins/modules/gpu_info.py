@@ -134,8 +134,7 @@ probes:
   type: dict
 """
 
-import os
-from typing import Any, Dict, Optional
+from typing import Any, Dict
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufleet.baseline.plugins.module_utils._carried import carried
@@ -144,6 +143,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._gpu_facts impor
 from ansible_collections.gpufleet.baseline.plugins.module_utils._gpu_probes import DEFAULTS, probes
 from ansible_collections.gpufleet.baseline.plugins.module_utils._gpu_secrets import redacted
 from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import run_probes
+from ansible_collections.gpufleet.baseline.plugins.module_utils._redaction_key import key_of
 
 
 def argument_spec() -> Dict[str, Any]:
@@ -165,18 +165,7 @@ def describe(params: Dict[str, Any]) -> Dict[str, Any]:
     with carried(params["carried_libraries"]):
         answers = run_probes(probes(params))
     summaries = {name: probe.summary() for name, probe in answers.items()}
-    return redacted({**facts(answers), "probes": summaries}, _key(params["redaction_key"]))
-
-
-def _key(text: Optional[str]) -> bytes:
-    if not text:
-        return os.urandom(32)
-    try:
-        return bytes.fromhex(text)
-    except ValueError as error:
-        raise BaselineError(
-            "redaction_key: expected 64 hexadecimal digits, found something else; correct it or leave it out"
-        ) from error
+    return redacted({**facts(answers), "probes": summaries}, key_of(params["redaction_key"]))
 
 
 def main() -> None:
