@@ -66,8 +66,8 @@ class ActionModule(ActionBase):
         results = [_host_result(host, outcome) for host, outcome in outcomes.items()]
         state = _state(outcomes)
         document = run.document()
-        document.update({name: secrets.redact(document[name]) for name in GIVEN if name in document})
-        document.update(
+        told = {name: secrets.redact(document[name]) for name in GIVEN if name in document}
+        told.update(
             state=state,
             ended=_run.now(),
             hosts={host: _host_entry(outcome) for host, outcome in outcomes.items()},
@@ -81,7 +81,7 @@ class ActionModule(ActionBase):
         lines = summary.render(title, results, _where(run, results))
         text = "\n".join([*lines, *summary.full_text(results)]) + "\n"
         _run.write_bytes(run.path / "summary.txt", text.encode())
-        _run.write_json(run.path / "run.json", document)
+        _run.finish(run, "freeze", told)
         shutil.rmtree(run.path / _run.WORK_DIRECTORY, ignore_errors=True)
         _run.write_checksums(run, checksums)
         self._show(lines)

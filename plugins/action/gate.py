@@ -190,18 +190,22 @@ def _write(
     _run.write_json(run.path / "gate.json", document)
     _run.write_bytes(run.path / "gate.xml", _junit.junit(judged, f"gate {run.name}", document["time"]))
     _run.write_bytes(run.path / "gate.txt", ("\n".join(lines) + "\n").encode())
-    opened = run.document()
-    opened.update(
-        state=_run.PARTIAL if judged.case.missing else _run.COMPLETE,
-        ended=_run.now(),
-        gate=judged.verdict,
-        judged=document["judged"],
-        hosts={
-            host.name: {"state": "missing", "reason": host.reason} if host.reason else {"state": "measured"}
-            for host in judged.case.hosts
+    _run.finish(
+        run,
+        "gate",
+        {
+            "state": _run.PARTIAL if judged.case.missing else _run.COMPLETE,
+            "ended": _run.now(),
+            "gate": judged.verdict,
+            "judged": document["judged"],
+            "hosts": {
+                host.name: {"state": "missing", "reason": host.reason}
+                if host.reason
+                else {"state": "measured"}
+                for host in judged.case.hosts
+            },
         },
     )
-    _run.write_json(run.path / "run.json", opened)
     shutil.rmtree(run.path / _run.WORK_DIRECTORY, ignore_errors=True)
     _run.write_checksums(run, {})
 

@@ -148,6 +148,16 @@ def open_run(reproduction: Path, controller: str, begin: dict[str, Any]) -> Run:
     return Run(path)
 
 
+def finish(run: Run, kind: str, told: dict[str, Any]) -> None:
+    """Close a run that was opened for this kind of work. Of another's run it is a part, and that one closes it."""
+    document = run.document()
+    if document.get("kind") == kind:
+        document.update(told)
+    else:
+        document.setdefault("parts", {})[kind] = told
+    write_json(run.path / "run.json", document)
+
+
 def runs(reproduction: Path) -> list[Run]:
     """All runs of a reproduction, by number."""
     found = [Run(path) for path in reproduction.iterdir() if _RUN_NAME.match(path.name) and path.is_dir()]

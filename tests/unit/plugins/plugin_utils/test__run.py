@@ -41,6 +41,16 @@ def test_the_same_controller_gets_its_open_run_again_and_after_closing_a_new_one
     assert _run.open_run(tmp_path, "1 1", {}).name == "run-002"
 
 
+def test_only_what_a_run_was_opened_for_closes_it(tmp_path):
+    run = _run.open_run(tmp_path, "1 1", {"kind": "minimal"})
+    _run.finish(run, "gate", {"state": "complete", "gate": "pass"})
+    assert run.document()["state"] == "collecting"
+    assert run.document()["parts"] == {"gate": {"state": "complete", "gate": "pass"}}
+    assert _run.open_run(tmp_path, "1 1", {"kind": "freeze"}) == run
+    _run.finish(run, "minimal", {"state": "complete"})
+    assert _run.open_run(tmp_path, "1 1", {"kind": "freeze"}) != run
+
+
 def test_runs_opened_at_once_get_different_numbers(tmp_path):
     opened = []
     threads = [
