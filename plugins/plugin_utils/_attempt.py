@@ -25,6 +25,8 @@ INTERRUPTED = "interrupted"
 OUTCOMES = (STABLE, FAILED, HUNG, DISTURBED, BLOCKED, REFUSED, INTERRUPTED)
 
 STARTED = ("started", "already")
+# A task of ours that gave no answer about the host: it says nothing about the launch.
+UNSEEN = ("", "error", "unreachable")
 READY = "ready"
 ANSWERED = "answered"
 # What the judge of the logs calls a failure of its own.
@@ -136,8 +138,9 @@ def _not_started(evidence: Evidence) -> dict[str, Any] | None:
                 "reason": "nothing was started there",
             }
     for host, answer in answers:
-        if not answer:
-            return _gone(evidence, host, "it did not answer when the launch was to be started")
+        if not answer or answer.get("outcome") in UNSEEN:
+            why = _text(answer) if answer and answer.get("message") else "it did not answer"
+            return _gone(evidence, host, f"the launch could not be started there ({why})")
         if answer.get("outcome") not in STARTED:
             # The container or process could not be made: the first stage, in the daemon's or kernel's own words.
             return {
@@ -154,7 +157,7 @@ def _not_started(evidence: Evidence) -> dict[str, Any] | None:
 
 def _interrupted(evidence: Evidence) -> dict[str, Any] | None:
     """A host that was lost while its ranks were watched, unless another host tells why it all ended."""
-    lost = [host for host in evidence.hosts if _watch_outcome(evidence, host) in ("", "unreachable")]
+    lost = [host for host in evidence.hosts if _watch_outcome(evidence, host) in UNSEEN]
     told = [
         host for host in evidence.hosts if _watch_outcome(evidence, host) in ("failed", "hung", "disturbed")
     ]

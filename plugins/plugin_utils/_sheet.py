@@ -16,7 +16,8 @@ from typing import Any
 
 SCHEMA = "gpufleet.baseline/sheet/1"
 FIRST = "none: the first attempt"
-_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# Escape sequences, control characters but tab and newline, and what turns the direction of writing.
+_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True)

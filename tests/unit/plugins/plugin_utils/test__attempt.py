@@ -137,6 +137,13 @@ def test_a_host_that_never_answered_the_start_is_an_interruption() -> None:
     assert attempt(started={"tray1": STARTED["tray1"]}, watched={}, requests=())["outcome"] == "interrupted"
 
 
+def test_a_task_of_ours_that_broke_says_nothing_about_the_launch() -> None:
+    started = {**STARTED, "tray2": {"outcome": "error", "message": "no room for Ansible's files"}}
+    verdict = attempt(started=started, watched={}, requests=())
+    assert (verdict["outcome"], verdict["host"]) == ("interrupted", "tray2")
+    assert "no room" in verdict["message"]
+
+
 def test_a_new_holder_and_foreign_requests_disturb() -> None:
     watched = {**READY, "tray2": {"outcome": "disturbed", "message": "pid 7"}}
     assert attempt(watched=watched)["outcome"] == "disturbed"
