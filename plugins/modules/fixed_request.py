@@ -159,6 +159,9 @@ request:
     metrics:
       description: Values before and after, and by how much each grew.
       type: dict
+    cache_config:
+      description: How the engine says that its cache is set up, such as C(block_size) and C(enable_prefix_caching).
+      type: dict
     gpu_memory:
       description: Bytes in use on each GPU over the time, one entry for each change.
       type: dict

@@ -15,6 +15,8 @@ from typing import Dict, List, Mapping, Optional
 
 _SAMPLE = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{.*\})?\s+(\S+)(?:\s+-?\d+)?\s*$")
 
+_LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\\]|\\\\.)*)"')
+
 FINISHED = "vllm:request_success_total"
 RUNNING = "vllm:num_requests_running"
 WAITING = "vllm:num_requests_waiting"
@@ -24,6 +26,17 @@ PREFIX_HITS = "vllm:prefix_cache_hits_total"
 PREEMPTIONS = "vllm:num_preemptions_total"
 PROMPT_TOKENS = "vllm:prompt_tokens_total"
 GENERATION_TOKENS = "vllm:generation_tokens_total"
+CACHE_CONFIG = "vllm:cache_config_info"
+CACHE_CONFIG_KEPT = (
+    "block_size",
+    "cache_dtype",
+    "enable_prefix_caching",
+    "gpu_memory_utilization",
+    "kv_cache_size_tokens",
+    "mamba_block_size",
+    "num_gpu_blocks",
+    "prefix_caching_hash_algo",
+)
 KEPT = (
     FINISHED,
     RUNNING,
@@ -53,6 +66,13 @@ def read(text: str) -> Dict[str, float]:
         if not math.isnan(value):
             found.setdefault(match.group(1), []).append(value)
     return {name: sum(values) for name, values in found.items()}
+
+
+def cache_config(text: str) -> Dict[str, str]:
+    """How the engine says that its cache is set up, such as block_size and enable_prefix_caching; empty when it says
+    nothing. The names are those of vLLM's CacheConfig."""
+    line = next((line for line in text.splitlines() if line.startswith(CACHE_CONFIG + "{")), "")
+    return {name: value for name, value in _LABEL.findall(line) if name in CACHE_CONFIG_KEPT}
 
 
 def grown(before: Mapping[str, float], after: Mapping[str, float], name: str) -> Optional[float]:

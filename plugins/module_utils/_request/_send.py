@@ -133,8 +133,12 @@ def _look_until_counted(plan: Plan, before: Mapping[str, Probe], answered: int) 
 
 
 def _counters(look: Mapping[str, Probe]) -> Dict[str, float]:
+    return _metrics.read(_metrics_text(look))
+
+
+def _metrics_text(look: Mapping[str, Probe]) -> str:
     value = look["metrics"].value
-    return _metrics.read(value["text"]) if value and value["status"] == 200 else {}
+    return str(value["text"]) if value and value["status"] == 200 else ""
 
 
 def _send_all(plan: Plan) -> Dict[str, Probe]:
@@ -245,6 +249,7 @@ def _document(
             "grown": {name: _metrics.grown(counters[0], counters[1], name) for name in _metrics.KEPT},
             "message": _why_no_metrics(before, after),
         },
+        "cache_config": _metrics.cache_config(_metrics_text(after)),
         "finished": finished,
         "disturbed": _metrics.disturbance(finished, sent, finished_by_us),
         "health": {"before": _status(before["health"]), "after": _status(after["health"])},

@@ -49,3 +49,19 @@ def test_the_engine_s_count_must_fit_what_was_sent(
     told = _metrics.disturbance(finished, sent, answered)
     assert word in told
     assert bool(told) == bool(word)
+
+
+def test_the_cache_of_a_real_server_is_told_by_itself() -> None:
+    found = _metrics.cache_config(RECORDED.read_text("utf-8"))
+    assert set(found) == set(_metrics.CACHE_CONFIG_KEPT)
+    assert (found["block_size"], found["enable_prefix_caching"], found["num_gpu_blocks"]) == (
+        "128",
+        "True",
+        "8192",
+    )
+
+
+def test_quoted_characters_in_a_label_do_not_end_it() -> None:
+    text = 'vllm:cache_config_info{cache_dtype="a\\"b,block_size=\\"9\\"",block_size="16"} 1.0'
+    assert _metrics.cache_config(text)["block_size"] == "16"
+    assert _metrics.cache_config("vllm:other 1\n") == {}
