@@ -11,6 +11,10 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._carried_action import CarriedActionBase
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._fixed_request import (
+    read_api_key,
+    read_request,
+)
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._requests_kept import keep
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._run import Run
 
@@ -22,7 +26,12 @@ class ActionModule(CarriedActionBase):
         """Run the module on the host; what it returns is written down before anything else can fail."""
         run = Run(Path(arguments["run"])) if arguments.get("run") else None
         host = str(task_vars.get("inventory_hostname", ""))
+        body_file, key_file = (str(arguments.pop(name, None) or "") for name in ("body_file", "api_key_file"))
         try:
+            if body_file:
+                arguments["body"] = read_request(body_file, "body_file")
+            if key_file:
+                arguments["api_key"] = read_api_key(key_file)
             if run is not None:
                 arguments["redaction_key"] = run.key().hex()
                 arguments.setdefault("request_id", f"gpufleet-{run.reproduction.name}-{run.name}")

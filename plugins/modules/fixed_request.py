@@ -52,6 +52,10 @@ options:
       - Empty means one short sentence for the chat route with temperature 0 and 32 tokens.
     type: str
     default: ""
+  body_file:
+    description:
+      - File of the controller with the body, instead of O(body). Read by the action plugin of the same name.
+    type: path
   model:
     description:
       - Name of the served model for the default body. Empty means the first one that the server lists.
@@ -75,9 +79,13 @@ options:
   api_key:
     description:
       - Sent as a bearer token and kept nowhere.
-      - For a key in a file on the controller use C(lookup('ansible.builtin.file', path)).
     type: str
     default: ""
+  api_key_file:
+    description:
+      - File of the controller whose first line is the key, instead of O(api_key). Read by the action plugin of the
+        same name.
+    type: path
   request_id:
     description:
       - Beginning of the C(X-Request-Id) that each request carries; a number follows.
@@ -188,11 +196,13 @@ def argument_spec() -> Dict[str, Any]:
         "url": {"type": "str", "default": "http://127.0.0.1:8000"},
         "route": {"type": "str", "default": _body.CHAT_ROUTE},
         "body": {"type": "str", "default": ""},
+        "body_file": {"type": "path"},
         "model": {"type": "str", "default": ""},
         "timeout": {"type": "float", "default": 120.0},
         "times": {"type": "int", "default": 1},
         "parallel": {"type": "int", "default": 1},
         "api_key": {"type": "str", "default": "", "no_log": True},
+        "api_key_file": {"type": "path"},
         "request_id": {"type": "str", "default": ""},
         "validate_certs": {"type": "bool", "default": True},
         "run": {"type": "path"},

@@ -60,3 +60,13 @@ def test_a_run_that_cannot_be_written_is_one_clear_line(run: _run.Run) -> None:
     (run.path / "request").write_text("in the way")
     with pytest.raises(AnsibleActionFail, match="expected to write the request into"):
         ask(run)
+
+
+def test_body_and_key_are_read_on_the_controller_and_their_paths_do_not_travel(
+    run: _run.Run, tmp_path: Path
+) -> None:
+    (tmp_path / "body.json").write_text('{"model": "m"}')
+    (tmp_path / "key").write_text("sk-1\n")
+    _result, given = ask(run, body_file=str(tmp_path / "body.json"), api_key_file=str(tmp_path / "key"))
+    assert (given["body"], given["api_key"]) == ('{"model": "m"}', "sk-1")
+    assert not {"body_file", "api_key_file"} & set(given)
