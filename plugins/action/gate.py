@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import B
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils import _run
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._boundary import Choice
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate import (
+    _evidence,
     _judge,
     _junit,
     _live,
@@ -55,7 +56,7 @@ class ActionModule(ActionBase):
                 return {**result, **confirm(task_vars)}
             return {**result, **self._judge(arguments, task_vars)}
         except (BaselineError, OSError) as error:
-            raise AnsibleActionFail(f"gate: {error}") from error
+            raise AnsibleActionFail(f"gate: {error}") from None
 
     def _judge(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         run = _run.Run(Path(arguments["run"])) if arguments["run"] else None
@@ -76,7 +77,7 @@ class ActionModule(ActionBase):
         case = Case(held.boundary, tuple(hosts), held.launch, state, options, today)
         judged = _judge.judge(case, waivers)
         judged_run = _recorded.recorded_run(arguments["recorded"]) if arguments["recorded"] else None
-        score = _score.score(_recorded.evidence_of(judged_run, hosts))
+        score = _score.score(_evidence.evidence_of_run(judged_run or run, hosts))
         about = {
             "run": run.name if run else "",
             "judged": str(judged_run.path) if judged_run else "live",
@@ -84,7 +85,7 @@ class ActionModule(ActionBase):
             "sources": list(held.sources),
             "waivers": [waiver.as_dict() for waiver in waivers],
         }
-        document = _report.document(judged, about, _exceptions(found), score)
+        document = _report.document(judged, about, _exceptions(found), score.as_dict())
         where = _where(run, score)
         title = f"Gate {run.name if run else '(check mode)'}: {_table.VERDICT_TITLES[judged.verdict]}"
         lines = _table.render(judged, title, where)
@@ -98,7 +99,7 @@ class ActionModule(ActionBase):
             "verdict": judged.verdict,
             "hosts": judged.host_verdicts(),
             "gate": str(run.path / "gate.json") if run else "",
-            "score": score["points"],
+            "score": score.points,
         }
 
 
@@ -148,11 +149,11 @@ def _exceptions(found: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _where(run: _run.Run | None, score: dict[str, Any]) -> list[tuple[str, str]]:
+def _where(run: _run.Run | None, score: _score.Score) -> list[tuple[str, str]]:
     told = [
         (
             "score",
-            f"{score['points']} of {score['most']}: {score['next']}; what is missing stands in gate.json",
+            f"{score.points} of {_score.MOST}: {score.next}; what is missing stands in gate.json",
         )
     ]
     if run is None:

@@ -1,21 +1,18 @@
 # Copyright (c) 2026, the gpufleet.baseline authors
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads what a run holds for the gate: host documents, and the evidence of its score (private, controller
-only).
-"""
+"""Reads the host documents of a run for the gate (private, controller only)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._documents import host_facts
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._facts import HostFacts
-from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._score import Evidence
-from ansible_collections.gpufleet.baseline.plugins.plugin_utils._run import Run, read_json, runs, safe_name
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._run import SCHEMA, Run, read_json, safe_name
 
 FACTS_SCHEMA = "gpufleet.baseline/facts/1"
 
@@ -27,22 +24,42 @@ def recorded_run(path: str) -> Run:
         raise BaselineError(
             f"gate_run: expected a run with run.json in {run.path}, found none; name a run-NNN folder"
         )
+    document = run.document()
+    found = document.get("schema") if isinstance(document, Mapping) else type(document).__name__
+    if found != SCHEMA:
+        raise BaselineError(
+            f"{run.path / 'run.json'}: expected {SCHEMA}, found {found}; use the version that made the run"
+        )
     return run
 
 
 def recorded_hosts(run: Run) -> list[HostFacts]:
     """The hosts of a run, those that it has no facts of with their reason."""
+    entries, time = host_entries(run)
+    return [recorded_host(run, name, entries[name], time) for name in entries]
+
+
+def host_entries(run: Run) -> tuple[dict[str, Any], str]:
+    """Every host that the run tells of, with what it tells, and when the run began.
+
+    A gate or a freeze within another run keeps its hosts in a part of that run's document.
+    """
     document = run.document()
-    entries = document.get("hosts") if isinstance(document, Mapping) else None
-    if not isinstance(entries, Mapping):
+    parts = document.get("parts") if isinstance(document, Mapping) else None
+    told = [document, *(parts.values() if isinstance(parts, Mapping) else ())]
+    found = [
+        part["hosts"] for part in told if isinstance(part, Mapping) and isinstance(part.get("hosts"), Mapping)
+    ]
+    if not found:
         raise BaselineError(
             f"{run.path / 'run.json'}: expected the hosts of the run, found none; it is not a run"
         )
-    time = str(document.get("started") or "")
-    return [_recorded(run, str(name), entries[name], time) for name in entries]
+    entries = {str(name): entry for hosts in reversed(found) for name, entry in hosts.items()}
+    return entries, str(document.get("started") or "")
 
 
-def _recorded(run: Run, name: str, entry: Any, time: str) -> HostFacts:
+def recorded_host(run: Run, name: str, entry: Any, time: str) -> HostFacts:
+    """One host of a run; its reason says why there are no facts of it."""
     path = run.path / "facts" / (safe_name(name) + ".json")
     if not path.is_file():
         state = entry if isinstance(entry, Mapping) else {}
@@ -57,38 +74,3 @@ def _recorded(run: Run, name: str, entry: Any, time: str) -> HostFacts:
             f"{path}: expected {FACTS_SCHEMA}, found {schema}; freeze the host with this version"
         )
     return host_facts(name, content, run.name, time, str(path))
-
-
-def evidence_of(run: Run | None, hosts: Sequence[HostFacts]) -> Evidence:
-    """What a run has for its score; without a run only what was measured just now."""
-    if run is None:
-        return Evidence(hosts)
-    verdict = _optional(run.path / "verdict.json")
-    failure = verdict.get("verdict", verdict)
-    request = run.path / "request"
-    answered = any(path.name != "body.json" for path in request.iterdir()) if request.is_dir() else False
-    return Evidence(
-        hosts,
-        failure if isinstance(failure, Mapping) else {},
-        (request / "body.json").is_file(),
-        answered,
-        _second_run(run, failure),
-    )
-
-
-def _optional(path: Path) -> dict[str, Any]:
-    content = read_json(path) if path.is_file() else {}
-    return content if isinstance(content, dict) else {}
-
-
-def _second_run(run: Run, failure: Any) -> str:
-    """Another run of the reproduction whose failure has the same signature."""
-    signature = failure.get("signature") if isinstance(failure, Mapping) else None
-    if not signature:
-        return ""
-    for other in runs(run.reproduction):
-        if other.name != run.name:
-            verdict = _optional(other.path / "verdict.json")
-            if verdict.get("verdict", verdict).get("signature") == signature:
-                return other.name
-    return ""

@@ -27,15 +27,20 @@ MEANING = (
 
 @dataclass(frozen=True)
 class Evidence:
-    """What of a run the score looks at."""
+    """What of a run, or of all runs of a reproduction, the score looks at."""
 
     hosts: Sequence[HostFacts]
-    # The first failure: stage, time, node and line, as far as they are known.
+    # The first failure: stage, time, and node or host, as far as they are known.
     failure: Mapping[str, Any] = field(default_factory=dict)
+    # The body of a fixed request that was kept and not sent, and the documents of those that were sent.
     request_body: bool = False
-    request_answered: bool = False
-    # A second run with the same signature.
+    requests: Sequence[Mapping[str, Any]] = ()
+    # The launch that was started, when one was.
+    launch: Mapping[str, Any] = field(default_factory=dict)
+    # Two clean runs with one launch and one signature.
     second_run: str = ""
+    # Documents that are there and cannot be read: they count as missing, and this says why.
+    unread: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -47,28 +52,61 @@ class Points:
     missing: tuple[str, ...]
 
 
-def score(evidence: Evidence) -> dict[str, Any]:
-    """The score as it stands in documents."""
-    criteria = [criterion(evidence) for criterion in CRITERIA]
-    total = sum(item.points for item in criteria)
-    return {
-        "schema": SCHEMA,
-        "points": total,
-        "most": MOST,
-        "meaning": MEANING,
-        "next": _next(total),
-        "criteria": [
-            {"name": item.name, "points": item.points, "missing": list(item.missing)} for item in criteria
-        ],
-    }
+@dataclass(frozen=True)
+class Score:
+    """The points of all criteria."""
+
+    criteria: tuple[Points, ...]
+    unread: tuple[str, ...] = ()
+
+    @property
+    def points(self) -> int:
+        """The sum, 0 to 14."""
+        return sum(item.points for item in self.criteria)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """All evidence that is missing, in words."""
+        return tuple(text for item in self.criteria for text in item.missing)
+
+    @property
+    def may_begin(self) -> bool:
+        """Whether a controlled reproduction may begin (12 to 14)."""
+        return self.points >= BEGIN
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it is a valid diagnostic baseline at all (8 or more)."""
+        return self.points >= COLLECT
+
+    @property
+    def next(self) -> str:
+        """What to do with a run of so many points."""
+        if self.may_begin:
+            return "a controlled reproduction may begin"
+        if self.is_baseline:
+            return "collect the missing evidence first"
+        return "not a valid diagnostic baseline"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The score as it stands in documents."""
+        return {
+            "schema": SCHEMA,
+            "points": self.points,
+            "most": MOST,
+            "meaning": MEANING,
+            "next": self.next,
+            "unread": list(self.unread),
+            "criteria": [
+                {"name": item.name, "points": item.points, "missing": list(item.missing)}
+                for item in self.criteria
+            ],
+        }
 
 
-def _next(total: int) -> str:
-    if total >= BEGIN:
-        return "a controlled reproduction may begin"
-    if total >= COLLECT:
-        return "collect the missing evidence first"
-    return "not a valid diagnostic baseline"
+def score(evidence: Evidence) -> Score:
+    """The score of this evidence."""
+    return Score(tuple(criterion(evidence) for criterion in CRITERIA), tuple(evidence.unread))
 
 
 def _graded(name: str, parts: Sequence[tuple[bool, str]]) -> Points:
@@ -126,6 +164,13 @@ def _devices(evidence: Evidence) -> Points:
 
 
 def _launch(evidence: Evidence) -> Points:
+    ranks = evidence.launch.get("ranks")
+    if isinstance(ranks, list) and ranks:
+        parts = [
+            (all(isinstance(rank, Mapping) and rank.get(key) is not None for rank in ranks), what)
+            for key, what in (("argv", "command of every rank"), ("env", "environment of every rank"))
+        ]
+        return _graded("complete launch per rank", parts)
     checks = [
         (lambda engine: bool(engine.argv), "command of every rank"),
         (lambda engine: bool(engine.environment), "environment of every rank"),
@@ -136,17 +181,18 @@ def _launch(evidence: Evidence) -> Points:
 def _failure(evidence: Evidence) -> Points:
     known = evidence.failure
     parts = [
-        (bool(known.get("stage")), "stage of the first failure"),
-        (known.get("time") is not None, "time of the first failure"),
-        (known.get("node") is not None, "node of the first failure"),
+        (known.get("stage") not in (None, "", "none"), "stage of the first failure"),
+        (known.get("time") not in (None, ""), "time of the first failure"),
+        (known.get("node") is not None or bool(known.get("host")), "node of the first failure"),
     ]
     return _graded("first failure", parts)
 
 
 def _request(evidence: Evidence) -> Points:
+    sent = [request for request in evidence.requests if request.get("outcome") not in (None, "", "planned")]
     parts = [
-        (evidence.request_body, "body of the fixed request"),
-        (evidence.request_answered, "what it gave"),
+        (evidence.request_body or any(request.get("body") for request in sent), "body of the fixed request"),
+        (any(not request.get("disturbed") for request in sent), "what it gave"),
     ]
     return _graded("fixed request", parts)
 
@@ -156,8 +202,8 @@ def _order(evidence: Evidence) -> Points:
     named = ", ".join(without[:3]) or "no host"
     parts = [
         (bool(evidence.hosts) and not without, f"timeline of earlier changes: {named}"),
-        (bool(evidence.second_run), "a second clean run with the same signature"),
-    ]  # fmt: skip
+        (bool(evidence.second_run), "a second clean run with the same launch and signature"),
+    ]
     return _graded("order of changes, second run", parts)
 
 

@@ -6,13 +6,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 from xml.etree import ElementTree
 
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate import (
     _junit,
     _report,
-    _score,
     _table,
 )
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._judge import Result
@@ -143,50 +141,3 @@ def test_gate_json() -> None:
     assert written["rules"]["fail"] == 2
     assert written["boundary"]["driver_branch"] == 580
     assert json.loads(json.dumps(written)) == written
-
-
-def evidence(**more: Any) -> _score.Evidence:
-    hosts = judged([with_engine(document(1)), with_engine(document(2))]).case.hosts
-    return _score.Evidence(hosts, **more)
-
-
-def points(found: dict[str, Any]) -> list[int]:
-    return [item["points"] for item in found["criteria"]]
-
-
-def test_t52_absent_evidence_gives_no_points_and_is_named() -> None:
-    found = _score.score(evidence())
-    assert points(found) == [2, 2, 2, 2, 0, 0, 1]
-    assert (found["points"], found["most"]) == (9, 14)
-    missing = [text for item in found["criteria"] for text in item["missing"]]
-    assert "body of the fixed request" in missing
-    assert "a second clean run with the same signature" in missing
-    assert found["next"] == "collect the missing evidence first"
-
-
-def test_t52_everything_gives_fourteen_and_never_more() -> None:
-    found = _score.score(
-        evidence(
-            failure={"stage": "engine", "time": 1.0, "node": 0},
-            request_body=True,
-            request_answered=True,
-            second_run="run-002",
-        )
-    )
-    assert found["points"] == 14
-    assert found["next"] == "a controlled reproduction may begin"
-    assert "no promise of a start" in found["meaning"]
-
-
-def test_t52_nothing_gives_nothing() -> None:
-    found = _score.score(_score.Evidence(()))
-    assert found["points"] == 0
-    assert found["next"] == "not a valid diagnostic baseline"
-    assert all(item["missing"] for item in found["criteria"])
-
-
-def test_t52_one_host_without_facts_costs_its_points() -> None:
-    hosts = judged([with_engine(document(1))], missing={"n2": "unreachable"}).case.hosts
-    found = _score.score(_score.Evidence(hosts))
-    assert max(points(found)) == 0
-    assert "loaded driver: n2" in found["criteria"][0]["missing"]

@@ -26,7 +26,7 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._recipe_source i
     Source,
 )
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._recipe_source import read as read_source
-from ansible_collections.gpufleet.baseline.plugins.plugin_utils._run import Run, write_json
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._run import SCHEMA, Run, write_json
 from ansible_collections.gpufleet.baseline.tests.unit.plugins.plugin_utils._gate._made import (
     TODAY,
     boundary,
@@ -130,7 +130,7 @@ def test_a_damaged_document_never_passes_for_a_whole_one(data: st.DataObject) ->
 def recorded(tmp_path: Path) -> Run:
     run = Run(tmp_path / "run-001")
     entries = {"n1": {"state": "frozen"}, "n2": {"state": "failed", "reason": "disk full"}}
-    write_json(run.path / "run.json", {"hosts": entries, "started": "2026-11-30T12:00:00Z"})
+    write_json(run.path / "run.json", {"schema": SCHEMA, "hosts": entries, "started": "2026-11-30T12:00:00Z"})
     write_json(run.path / "facts" / "n1.json", {"schema": "gpufleet.baseline/facts/1", **document(1)})
     return run
 
@@ -153,24 +153,25 @@ def test_t28_no_run_and_no_facts_are_errors(tmp_path: Path) -> None:
     write_json(run.path / "facts" / "n1.json", {"schema": "gpufleet.baseline/facts/9"})
     with pytest.raises(BaselineError, match="/facts/9; freeze"):
         _recorded.recorded_hosts(run)
-    write_json(run.path / "run.json", {"schema": "x"})
+    write_json(run.path / "run.json", {"schema": SCHEMA})
     with pytest.raises(BaselineError, match="expected the hosts of the run"):
         _recorded.recorded_hosts(run)
+    write_json(run.path / "run.json", {"schema": "gpufleet.baseline/run/9", "hosts": {}})
+    with pytest.raises(
+        BaselineError, match=r"expected gpufleet\.baseline/run/1, found gpufleet\.baseline/run/9"
+    ):
+        _recorded.recorded_run(str(run.path))
+    write_json(run.path / "run.json", [])
+    with pytest.raises(BaselineError, match="found list"):
+        _recorded.recorded_run(str(run.path))
 
 
-def test_evidence_of_a_run_and_of_a_second_one(tmp_path: Path) -> None:
+def test_hosts_of_a_gate_or_freeze_within_another_run(tmp_path: Path) -> None:
     run = recorded(tmp_path)
-    signature = {"stage": "engine", "class": "oom"}
-    write_json(run.path / "verdict.json", {"stage": "engine", "time": 1.0, "node": 1, "signature": signature})
-    write_json(run.path / "request" / "body.json", {})
-    found = _recorded.evidence_of(run, ())
-    assert (found.failure["stage"], found.request_body, found.request_answered) == ("engine", True, False)
-    assert found.second_run == ""
-    other = Run(tmp_path / "run-002")
-    write_json(other.path / "verdict.json", {"signature": signature})
-    write_json(run.path / "request" / "response.json", {})
-    found = _recorded.evidence_of(run, ())
-    assert (found.second_run, found.request_answered) == ("run-002", True)
+    parts = {"gate": {"hosts": {"n1": {"state": "measured"}}}}
+    write_json(run.path / "run.json", {"schema": SCHEMA, "kind": "minimal", "hosts": {}, "parts": parts})
+    (host,) = _recorded.recorded_hosts(_recorded.recorded_run(str(run.path)))
+    assert (host.name, host.reason) == ("n1", "")
 
 
 def test_the_pin_alone() -> None:
