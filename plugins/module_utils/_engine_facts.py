@@ -63,6 +63,7 @@ def facts(answers: Mapping[str, Probe], found: Discovery) -> Dict[str, Any]:
             "plain_processes": [_plain_process(process.line.pid, answers, found) for process in leaders],
             "processes": [process_facts(process, answers) for process in found.processes],
             "images": from_probe(answers.get("docker.images"), _images, "docker.images"),
+            "listed_containers": from_probe(answers.get("docker.containers"), _listed, "docker.containers"),
             "events": events(answers, found),
         }
     )
@@ -106,8 +107,21 @@ def _images(value: Any) -> List[Dict[str, Any]]:
             "digests": sorted(image.get("RepoDigests") or []),
             "created": image.get("Created"),
             "bytes": image.get("Size"),
+            "inspected": image.get("Inspected"),
         }
         for image in value
+    ]
+
+
+def _listed(value: Mapping[str, Any]) -> List[Dict[str, Any]]:
+    """All containers that the Engine knows, described or not: another identifier is of one that was removed."""
+    return [
+        {
+            "id": item.get("Id"),
+            "name": str((item.get("Names") or [""])[0]).lstrip("/"),
+            "state": item.get("State"),
+        }
+        for item in value["list"]
     ]
 
 

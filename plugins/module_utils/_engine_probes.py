@@ -18,7 +18,9 @@ from typing import Any, Callable, Dict, List, Mapping, Tuple
 from ansible_collections.gpufleet.baseline.plugins.module_utils._container_probes import one_container
 from ansible_collections.gpufleet.baseline.plugins.module_utils._discovery import Discovery, discovery
 from ansible_collections.gpufleet.baseline.plugins.module_utils._docker import Engine, find_socket, preload
+from ansible_collections.gpufleet.baseline.plugins.module_utils._parallel import environment_of
 from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import (
+    TIMEOUT,
     Emit,
     Probe,
     ProbeFailure,
@@ -32,6 +34,9 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._process_probes 
 
 GROUP = "docker"
 _EMIT_SECONDS = 1.0
+# What an image says of its CUDA; other variables of it are of no use here and may be secrets.
+_IMAGE_VARIABLES = ("CUDA_VERSION", "NVIDIA_REQUIRE_CUDA")
+_MOST_IMAGES = 50
 
 
 def probes(options: Mapping[str, Any]) -> List[ProbeSpec]:
@@ -62,11 +67,15 @@ def probes(options: Mapping[str, Any]) -> List[ProbeSpec]:
         with Engine(chosen.path) as engine:
             return _list_containers(engine, emit)
 
+    def images(emit: Emit) -> Reading:
+        with Engine(chosen.path) as engine:
+            return _list_images(engine, emit)
+
     return [
         ProbeSpec("docker.version", ask(version), deadline, GROUP, "docker/version.json"),
         ProbeSpec("docker.info", ask(Engine.info), deadline, GROUP, "docker/info.json"),
         ProbeSpec("docker.containers", containers, deadline, GROUP, "docker/containers.json"),
-        ProbeSpec("docker.images", ask(Engine.images), deadline, GROUP, "docker/images.json"),
+        ProbeSpec("docker.images", images, deadline, GROUP, "docker/images.json"),
         ProbeSpec("engine.processes", _list_processes, 20.0),
         file_probe("engine.mounts", "/proc/self/mountinfo", "host/mountinfo.txt"),
     ]
@@ -91,6 +100,36 @@ def _list_containers(engine: Engine, emit: Emit) -> Reading:
             emit(Reading(value, as_json(value["list"]), source=engine.socket))
             emitted = time.monotonic()
     return Reading(value, as_json(value["list"]), source=engine.socket)
+
+
+def _list_images(engine: Engine, emit: Emit) -> Reading:
+    """All images, and what each says of its architecture and CUDA, so that it is known before a container is made.
+
+    Those that are named like vLLM come first; a host may have hundreds of others.
+    """
+    value: List[Dict[str, Any]] = engine.images()
+    listing = as_json(value)
+
+    def reading() -> Reading:
+        return Reading(value, listing, source=engine.socket)
+
+    emit(reading())
+    ranked = sorted(value, key=lambda image: "vllm" not in str(image.get("RepoTags")))
+    for image in ranked[:_MOST_IMAGES]:
+        try:
+            image["Inspected"] = _image_facts(engine.image(str(image["Id"])))
+        except ProbeFailure as failure:
+            if failure.reading.outcome == TIMEOUT:
+                break
+    return reading()
+
+
+def _image_facts(inspect: Mapping[str, Any]) -> Dict[str, Any]:
+    config = inspect.get("Config") or {}
+    environment = environment_of(config.get("Env"))
+    labels = config.get("Labels") or {}
+    told = {name: environment.get(name) or labels.get(name) for name in _IMAGE_VARIABLES}
+    return {"architecture": inspect.get("Architecture"), "variables": told}
 
 
 def _list_processes(emit: Emit) -> Reading:

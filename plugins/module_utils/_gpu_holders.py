@@ -218,10 +218,15 @@ def _only_in_driver(pid: int, name: Optional[str]) -> Dict[str, Any]:
     }
 
 
-def stale_reasons(holder: Mapping[str, Any], running_containers: Optional[Sequence[str]]) -> List[str]:
+def stale_reasons(
+    holder: Mapping[str, Any],
+    running_containers: Optional[Sequence[str]],
+    listed_containers: Optional[Sequence[str]] = None,
+) -> List[str]:
     """What speaks for a left-over: words for a person to judge, never a decision to kill.
 
-    ``running_containers`` are the engine's full ids, None when they could not be read.
+    ``running_containers`` are the engine's full ids, ``listed_containers`` those in every state; None when they
+    could not be read.
     """
     if holder["daemon"]:
         return []
@@ -234,7 +239,10 @@ def stale_reasons(holder: Mapping[str, Any], running_containers: Optional[Sequen
         reasons.append("it sits in uninterruptible sleep")
     containers = holder["container_ids"]
     if containers and running_containers is not None and not set(containers) & set(running_containers):
-        reasons.append("its container %s is not running" % containers[0][:12])
+        gone = listed_containers is not None and not set(containers) & set(listed_containers)
+        reasons.append(
+            "its container %s %s" % (containers[0][:12], "was removed" if gone else "is not running")
+        )
     if not containers and holder["parent"] == 1:
         reasons.append("its parent has ended (adopted by process 1)")
     return reasons

@@ -59,6 +59,7 @@ _HOST_FACTS: Mapping[str, tuple[str, ...]] = {
     "daemons": ("host", "services", "daemons"),
     "listening": ("host", "listening"),
     "images": ("engine", "images"),
+    "listed_containers": ("engine", "listed_containers"),
     "engine_info": ("engine", "engine", "info"),
     "probe_container": ("probe", "container"),
     "probe_cuda": ("probe", "cuda"),

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._gpu_holders import stale_reasons
+from ansible_collections.gpufleet.baseline.plugins.module_utils._runtimes import name_runtimes
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._facts import HostFacts
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._rule import (
     ADVISORY,
@@ -35,6 +36,8 @@ MIB = 1024 * 1024
 # Used memory on an idle GPU that nobody holds: the driver's own, which the older NVML call counts as used.
 IDLE_BYTES = 1024 * MIB
 IDLE_SHARE = 0.02
+# States of a container that has no processes.
+ENDED = ("created", "exited", "dead", "removing")
 WANTED = "GPUs free, or held by an engine of this group"
 ASK_OWNER = (
     "ask the owner to end it, or take the host out of the launch group; nothing is stopped by the gate"
@@ -51,7 +54,7 @@ def gpu_holders(case: Case, host: HostFacts) -> Answer:
         return unmeasured("the processes on the GPUs", fact).want(WANTED)
     holders = [holder for holder in fact.value if not holder.get("daemon")]
     own, others = _sort(case, host, holders)
-    stale = [(holder, reasons) for holder in others if (reasons := _stale(holder))]
+    stale = [(holder, reasons) for holder in others if (reasons := _stale(host, holder))]
     if stale:
         holder, reasons = stale[0]
         reason = f"a left-over process holds GPU memory: {'; '.join(reasons)}"
@@ -98,13 +101,38 @@ def _sort(
         name = str(holder.get("command") or "")
         allowed = any(fnmatch.fnmatchcase(name, pattern) for pattern in case.options.allowed_processes)
         inside = holder.get("pid") in pids or not containers.isdisjoint(holder.get("container_ids") or ())
-        (own if allowed or inside else others).append(holder)
+        # A process that outlived its container belongs to nothing, also when its command is an engine's.
+        left = inside and bool(_outlived(host, holder))
+        (own if allowed or (inside and not left) else others).append(holder)
     return own, others
 
 
-def _stale(holder: Mapping[str, Any]) -> list[str]:
-    """What speaks for a left-over. Which containers run is known of the engines' only."""
-    reasons = stale_reasons(holder, None)
+def _outlived(host: HostFacts, holder: Mapping[str, Any]) -> list[str]:
+    """Why a holder's container is gone; nothing where that is not known."""
+    known = _containers_of(host, holder)
+    if known is None:
+        return []
+    alone = {**holder, "in_proc": True, "state": "", "parent": None, "daemon": None}
+    return stale_reasons(alone, *known)
+
+
+def _containers_of(host: HostFacts, holder: Mapping[str, Any]) -> tuple[list[str], list[str]] | None:
+    """The containers that run and those in every state, where the host's list is of the engine that runs a holder."""
+    listed = host.value("listed_containers")
+    if listed is None:
+        return None
+    cgroup = "\n".join(str(line) for line in holder.get("cgroup") or ())
+    runtimes = {runtime.name for runtime in name_runtimes(cgroup, {}, [])}
+    # Kubernetes has an engine of its own, and so has every user who runs a rootless one.
+    if not runtimes & {"Docker", "Podman"} or "/user.slice/" in cgroup:
+        return None
+    running = [str(item["id"]) for item in listed if item.get("state") not in ENDED]
+    return running, [str(item["id"]) for item in listed]
+
+
+def _stale(host: HostFacts, holder: Mapping[str, Any]) -> list[str]:
+    """What speaks for a left-over."""
+    reasons = stale_reasons(holder, *(_containers_of(host, holder) or (None,)))
     if str(holder.get("command") or "").startswith("VLLM::"):
         reasons.insert(0, "it is a worker of a vLLM that is gone")
     return reasons

@@ -10,6 +10,8 @@ architecture and one kind of image store only.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._measured import Measured, first_ok
@@ -19,6 +21,7 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._driver_ru
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._facts import Engine, HostFacts
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._rule import (
     ADVISORY,
+    NOT_APPLICABLE,
     REQUIRED,
     VERDICTS,
     Answer,
@@ -33,6 +36,8 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._rule impo
 )
 
 NO_ENGINE = "no engine on any host of the launch group yet: judged when there is one"
+# The first condition of NVIDIA_REQUIRE_CUDA; what follows it are brands and drivers that may do with less.
+_REQUIRES = re.compile(r"^\s*cuda>=(\d+\.\d+)")
 COMPAT_FLAG = "VLLM_ENABLE_CUDA_COMPATIBILITY"
 
 
@@ -51,6 +56,26 @@ def without_engine(case: Case, host: HostFacts) -> Answer | None:
             "the engine", fact, "create the engine on this host too, or take it out of the group"
         )
     return not_applicable(NO_ENGINE)
+
+
+def model_image(case: Case, host: HostFacts) -> Mapping[str, Any] | None:
+    """The image of the boundary among those of the host, for a host on which nothing was created from it yet."""
+    wanted = str(case.boundary.value("image") or "")
+    for image in host.value("images") or ():
+        names = (*(image.get("tags") or ()), *(image.get("digests") or ()))
+        if wanted and any(_same_image(str(name), wanted) for name in names):
+            found: Mapping[str, Any] = image
+            return found
+    return None
+
+
+def _inspected(image: Mapping[str, Any], host: HostFacts) -> Measured:
+    """What the image itself tells; a fact that was not measured when it was not inspected."""
+    told = image.get("inspected")
+    source = host.fact("images").source
+    if isinstance(told, Mapping):
+        return Measured(told, source=source)
+    return Measured(None, ABSENT, source, "the image was not inspected")
 
 
 def containers(host: HostFacts) -> tuple[Engine, ...]:
@@ -149,7 +174,7 @@ def image_equal(case: Case) -> Answer:
     for host in case.measured:
         none = without_engine(case, host)
         if none is not None:
-            if none.verdict == "not applicable":
+            if none.verdict == NOT_APPLICABLE:
                 return not_applicable(NO_ENGINE)
             unread[host.name] = none.facts[0]
             continue
@@ -182,8 +207,9 @@ def image_architecture(case: Case, host: HostFacts) -> Answer:
     none = without_engine(case, host)
     if none is not None:
         return none
-    system = host.value("system") or {}
-    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(str(system.get("architecture")), "")
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(
+        str((host.value("system") or {}).get("architecture")), ""
+    )
     answers = []
     for engine in containers(host):
         architecture = engine.image.get("architecture")
@@ -201,12 +227,15 @@ def image_architecture(case: Case, host: HostFacts) -> Answer:
 def image_cuda(case: Case, host: HostFacts) -> Answer:
     """The CUDA in the image is not newer than what the driver offers."""
     none = without_engine(case, host)
-    if none is not None:
+    image = model_image(case, host) if none is not None and none.verdict == NOT_APPLICABLE else None
+    if none is not None and image is None:
         return none
     ceiling = first_ok(host.fact("cuda_ceiling"), host.fact("cuda_shown"))
     wanted = "CUDA of the image not newer than the driver's"
     if not ceiling.ok:
         return unmeasured("the CUDA version that the driver offers", ceiling).want(wanted)
+    if image is not None:
+        return _image_alone(image, host, ceiling).want(wanted)
     answers, told = [], []
     for engine in host.engines:
         answer = _engine_cuda(engine, str(ceiling.value), ceiling)
@@ -214,6 +243,26 @@ def image_cuda(case: Case, host: HostFacts) -> Answer:
         if answer.verdict != "pass":
             answers.append((engine, answer))
     return over_engines(answers, passed("; ".join(dict.fromkeys(told)), ceiling)).want(wanted)
+
+
+def _image_alone(image: Mapping[str, Any], host: HostFacts, ceiling: Measured) -> Answer:
+    """The CUDA of an image from which no container was made yet, by its own variables or labels."""
+    fact = _inspected(image, host)
+    if not fact.ok:
+        return unmeasured("the CUDA version in the image", fact)
+    told = fact.value.get("variables") or {}
+    needed = str(told.get("CUDA_VERSION") or "")
+    if not as_version(needed):
+        least = _REQUIRES.search(str(told.get("NVIDIA_REQUIRE_CUDA") or ""))
+        needed = least.group(1) if least else ""
+    if not needed:
+        absent = Measured(
+            None, ABSENT, fact.source, "neither CUDA_VERSION nor NVIDIA_REQUIRE_CUDA in the image"
+        )
+        return unmeasured("the CUDA version in the image", absent)
+    return compare_cuda(
+        str(ceiling.value), ".".join(needed.split(".")[:2]), "the image on the host", ceiling, fact
+    )
 
 
 def _engine_cuda(engine: Engine, ceiling: str, *facts: Measured) -> Answer:
@@ -303,7 +352,7 @@ def versions_equal(case: Case) -> Answer:
     for host in case.measured:
         none = without_engine(case, host)
         if none is not None:
-            if none.verdict == "not applicable":
+            if none.verdict == NOT_APPLICABLE:
                 return not_applicable(NO_ENGINE)
             unread[host.name] = none.facts[0]
             continue

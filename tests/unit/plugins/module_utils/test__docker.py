@@ -180,6 +180,44 @@ def test_t11_a_container_whose_inspect_hangs_does_not_hide_the_others(engine: Fa
     }
 
 
+def test_every_container_is_listed_also_one_that_is_not_described(engine: FakeEngine) -> None:
+    other = {"Id": "f" * 64, "Names": ["/postgres"], "State": "exited"}
+    engine.answers["/v1.51/containers/json"] = [{"Id": ID, "Names": ["/vllm"], "State": "running"}, other]
+    found, answers = collect({"docker_socket": engine.path})
+    assert facts(answers, found)["listed_containers"]["value"] == [
+        {"id": ID, "name": "vllm", "state": "running"},
+        {"id": "f" * 64, "name": "postgres", "state": "exited"},
+    ]
+
+
+def test_an_image_tells_its_cuda_before_a_container_is_made_and_nothing_else_of_its_variables(
+    engine: FakeEngine,
+) -> None:
+    config = {
+        "Env": ["CUDA_VERSION=13.0.2", "HF_TOKEN=hf_x"],
+        "Labels": {"NVIDIA_REQUIRE_CUDA": "cuda>=13.0"},
+    }
+    engine.answers["/v1.51/images/sha256:i/json"] = {
+        "Id": "sha256:i",
+        "Architecture": "arm64",
+        "Config": config,
+    }
+    found, answers = collect({"docker_socket": engine.path})
+    (image,) = facts(answers, found)["images"]["value"]
+    assert image["inspected"] == {
+        "architecture": "arm64",
+        "variables": {"CUDA_VERSION": "13.0.2", "NVIDIA_REQUIRE_CUDA": "cuda>=13.0"},
+    }
+    assert b"13.0.2" not in answers["docker.images"].raw  # the record keeps the Engine's own list
+
+
+def test_an_image_that_cannot_be_inspected_is_listed_all_the_same(engine: FakeEngine) -> None:
+    engine.answers["/v1.51/images/sha256:i/json"] = (500, {"message": "broken"})
+    found, answers = collect({"docker_socket": engine.path})
+    (image,) = facts(answers, found)["images"]["value"]
+    assert (image["tags"], image["inspected"]) == (["a:b"], None)
+
+
 def test_a_container_of_the_table_is_described(engine: FakeEngine) -> None:
     found, answers = collect({"docker_socket": engine.path})
     (container,) = facts(answers, found)["containers"]

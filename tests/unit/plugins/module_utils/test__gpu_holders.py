@@ -178,6 +178,15 @@ def test_t19_what_speaks_for_a_left_over(
     assert _gpu_holders.stale_reasons(holder, containers) == reasons
 
 
+def test_t19_a_container_that_was_removed_is_told_from_one_that_ended() -> None:
+    holder = {"daemon": None, "in_proc": True, "state": "S", "container_ids": [CONTAINER], "parent": 100}
+    assert _gpu_holders.stale_reasons(holder, [], []) == ["its container c0ffee000000 was removed"]
+    assert _gpu_holders.stale_reasons(holder, [], [CONTAINER]) == [
+        "its container c0ffee000000 is not running"
+    ]
+    assert _gpu_holders.stale_reasons(holder, [CONTAINER], [CONTAINER]) == []
+
+
 def test_t19_nothing_here_can_kill() -> None:
     source = Path(_gpu_holders.__file__).read_text()
     assert "os.kill" not in source

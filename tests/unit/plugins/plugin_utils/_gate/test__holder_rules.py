@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._rule import Options
 from ansible_collections.gpufleet.baseline.tests.unit.plugins.plugin_utils._gate._made import (
     about,
@@ -127,3 +128,55 @@ def test_variables_of_a_scheduler() -> None:
     )
     assert finding.answer.verdict == "warn"
     assert finding.answer.found == "vllm: SLURM_JOB_ID, SLURM_PROCID"
+
+
+GONE = "e" * 64
+IN_DOCKER = {"cgroup": [f"0::/system.slice/docker-{GONE}.scope"], "container_ids": [GONE]}
+
+
+def listed(made: dict[str, Any], *containers: tuple[str, str]) -> dict[str, Any]:
+    rows = [{"id": identifier, "name": "x", "state": state} for identifier, state in containers]
+    made["engine"]["listed_containers"] = fact(rows)
+    return made
+
+
+@pytest.mark.parametrize("command", ["python3", "VLLM::EngineCore", "vllm"])
+def test_t19_a_process_whose_container_was_removed_is_stale_and_names_it(command: str) -> None:
+    made = listed(held(holder(5, command, **IN_DOCKER)), ("c" * 64, "running"))
+    finding = about(judged([made, document(2)]), "gpu.holders", "n1")
+    assert finding.answer.verdict == "fail"
+    assert "a left-over process holds GPU memory" in finding.answer.reason
+    assert "its container eeeeeeeeeeee was removed" in finding.answer.reason
+
+
+def test_t19_an_engine_command_that_outlived_its_container_is_no_engine_of_the_group() -> None:
+    made = listed(held(holder(5, "vllm", **IN_DOCKER)))
+    made["engine"]["plain_processes"] = [{"pid": 5}]
+    made["engine"]["processes"] = [{"pid": 5, "title": "vllm", "leader": True}]
+    assert "was removed" in about(judged([made, document(2)]), "gpu.holders", "n1").answer.reason
+
+
+def test_t19_a_container_that_ended_and_left_a_process() -> None:
+    made = listed(held(holder(5, "python3", **IN_DOCKER)), (GONE, "exited"))
+    assert (
+        "eeeeeeeeeeee is not running" in about(judged([made, document(2)]), "gpu.holders", "n1").answer.reason
+    )
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "containers"),
+    [
+        (IN_DOCKER["cgroup"], [(GONE, "running")]),  # somebody else's container
+        (IN_DOCKER["cgroup"], [(GONE, "paused")]),
+        (IN_DOCKER["cgroup"], None),  # nobody could list them
+        ([f"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-{GONE}.scope"], []),
+        ([f"0::/user.slice/user-1000.slice/user@1000.service/docker-{GONE}.scope"], []),
+    ],
+)
+def test_t19_a_container_of_others_is_foreign_and_not_stale(cgroup: Any, containers: Any) -> None:
+    made = held(holder(5, "python3", cgroup=cgroup, container_ids=[GONE]))
+    if containers is not None:
+        listed(made, *containers)
+    finding = about(judged([made, document(2)]), "gpu.holders", "n1")
+    assert finding.answer.verdict == "fail"
+    assert "belongs to no engine of this group" in finding.answer.reason

@@ -160,3 +160,48 @@ def test_a_plain_process_is_not_the_official_image() -> None:
     made["engine"]["processes"] = [{"pid": 7, "title": "", "argv": ["vllm", "serve"], "environment": ["A=1"]}]
     finding = about(judged([made, with_engine(document(2))]), "image.name", "n1")
     assert (finding.answer.verdict, finding.answer.found) == ("warn", "process 7: no image")
+
+
+PULLED = "registry.example/vllm/vllm-openai:kimi-k3"
+
+
+def with_image(inspected: Any, name: str = PULLED, **changes: Any) -> dict[str, Any]:
+    image = {"id": "sha256:" + "1" * 64, "tags": [name], "digests": [], "inspected": inspected}
+    return changed(document(1), engine__images=fact([image], source="/run/docker.sock"), **changes)
+
+
+def told(**variables: Any) -> dict[str, Any]:
+    return {
+        "architecture": "arm64",
+        "variables": {"CUDA_VERSION": None, "NVIDIA_REQUIRE_CUDA": None, **variables},
+    }
+
+
+@pytest.mark.parametrize(
+    ("inspected", "expected"),
+    [
+        (told(CUDA_VERSION="13.0.2"), "pass"),
+        (told(CUDA_VERSION="13.2.0"), "warn"),
+        (told(CUDA_VERSION="14.0.0"), "fail"),
+        (told(NVIDIA_REQUIRE_CUDA="cuda>=13.0 brand=unknown,driver>=535"), "pass"),
+        (told(NVIDIA_REQUIRE_CUDA="cuda>=13.2 brand=tesla,driver>=550,driver<551"), "warn"),
+        (told(NVIDIA_REQUIRE_CUDA="driver>=550"), "undecided"),
+        (told(), "undecided"),
+        ({"architecture": "arm64"}, "undecided"),
+        (None, "undecided"),
+    ],
+)
+def test_t30_cuda_of_an_image_before_any_container(inspected: Any, expected: str) -> None:
+    finding = about(judged([with_image(inspected), document(2)]), "image.cuda", "n1")
+    assert finding.answer.verdict == expected
+    assert finding.evidence[-1]["probe"] == "/run/docker.sock"
+
+
+def test_an_image_of_another_model_is_none_of_ours() -> None:
+    made = with_image(told(CUDA_VERSION="14.0.0"), "other/vllm:latest")
+    assert verdict(judged([made, document(2)]), "image.cuda") == "not applicable"
+
+
+def test_a_host_that_lacks_the_engine_of_the_others_is_still_undecided() -> None:
+    result = judged([with_image(told(CUDA_VERSION="13.0.2")), with_engine(document(2))])
+    assert verdict(result, "image.cuda", "n1") == "undecided"
