@@ -14,12 +14,13 @@ from typing import Any
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._measured import Measured
 from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import ABSENT
-from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._facts import Engine, HostFacts
-from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._image_rules import (
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._engines import (
     containers,
     over_engines,
+    without_container,
     without_engine,
 )
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._facts import Engine, HostFacts
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._rule import (
     ADVISORY,
     REQUIRED,
@@ -140,14 +141,11 @@ def visibility(case: Case, host: HostFacts) -> Answer:
 
 def restart_policy(case: Case, host: HostFacts) -> Answer:
     """No policy restarts a failed engine: it would repeat the fault and bury the first one."""
-    none = without_engine(case, host)
+    none = without_container(case, host)
     if none is not None:
         return none
-    mine = containers(host)
-    if not mine:
-        return not_applicable("no container on this host")
     answers = []
-    for engine in mine:
+    for engine in containers(host):
         if engine.restart_policy not in ("no", ""):
             reason = "a restart repeats the fault, and the first one is buried in the log"
             remedy = "create the container with --restart no for a measured start"
@@ -157,14 +155,11 @@ def restart_policy(case: Case, host: HostFacts) -> Answer:
 
 def shared_memory(case: Case, host: HostFacts) -> Answer:
     """The processes of an engine have room to talk to each other."""
-    none = without_engine(case, host)
+    none = without_container(case, host)
     if none is not None:
         return none
-    mine = containers(host)
-    if not mine:
-        return not_applicable("no container on this host")
     answers, told = [], []
-    for engine in mine:
+    for engine in containers(host):
         if str(engine.limits.get("IpcMode") or "").startswith("host"):
             shm = host.fact("shm")
             size = shm.value.get("total") if shm.ok and isinstance(shm.value, dict) else None

@@ -35,6 +35,7 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._rule impo
 )
 
 RESTART_FABRIC = "repair the fabric (fabric manager, NVLink subnet manager, partition), then reboot the host"
+NO_MEMBER = "no host has GPUs of the boundary's model; see gpu.model"
 CHANNEL = "/dev/nvidia-caps-imex-channels/channel0"
 
 
@@ -114,9 +115,9 @@ def fabric_domain(case: Case) -> Answer:
         return not_applicable("the launch group has one host")
     values: dict[str, str] = {}
     unread: dict[str, Measured] = {}
-    members = [host for host in case.measured if _other_gpus(case, host) is None]
+    members = _members(case)
     if case.measured and not members:
-        return not_applicable("no host has GPUs of the boundary's model; see gpu.model")
+        return not_applicable(NO_MEMBER)
     for host in members:
         told = [_domain(gpu) for gpu in host.gpu_list if gpu.answered]
         known = {f"domain {fact.value[0]} clique {fact.value[1]}" for fact in told if fact.ok}
@@ -196,6 +197,11 @@ def _other_gpus(case: Case, host: HostFacts) -> Answer | None:
     return None
 
 
+def _members(case: Case) -> list[HostFacts]:
+    """The hosts with GPUs of the boundary's model."""
+    return [host for host in case.measured if _other_gpus(case, host) is None]
+
+
 def _without_imex(case: Case) -> Answer | None:
     if _kind(case) != RACK:
         return not_applicable("IMEX belongs on racks with NVLink between hosts")
@@ -253,9 +259,9 @@ def imex_nodes(case: Case) -> Answer:
         return none
     values: dict[str, str] = {}
     unread: dict[str, Measured] = {}
-    members = [host for host in case.measured if _other_gpus(case, host) is None]
+    members = _members(case)
     if case.measured and not members:
-        return not_applicable("no host has GPUs of the boundary's model; see gpu.model")
+        return not_applicable(NO_MEMBER)
     for host in members:
         fact = host.fact("imex_nodes")
         nodes: Any = fact.value.get("nodes") if fact.ok and isinstance(fact.value, dict) else None

@@ -15,12 +15,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._measured import Measured
-from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._facts import HostFacts
-from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._image_rules import (
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._engines import (
     NO_ENGINE,
+    hosts_with_engines,
     over_engines,
     without_engine,
 )
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._facts import HostFacts
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._rule import (
     REQUIRED,
     Answer,
@@ -84,14 +85,11 @@ def weights_equal(case: Case) -> Answer:
     """All hosts have the same model."""
     wanted = "the same files on all hosts"
     read: dict[str, list[Mapping[str, Any]]] = {}
-    unread: dict[str, Measured] = {}
-    for host in case.measured:
-        none = without_engine(case, host)
-        if none is not None:
-            if none.verdict == "not applicable":
-                return not_applicable(NO_ENGINE)
-            unread[host.name] = none.facts[0]
-            continue
+    found = hosts_with_engines(case)
+    if found is None:
+        return not_applicable(NO_ENGINE)
+    hosts, unread = found
+    for host in hosts:
         models = [engine.models[0] for engine in host.engines if engine.models]
         bad = [model for model in models if not model.ok]
         if bad or not models:

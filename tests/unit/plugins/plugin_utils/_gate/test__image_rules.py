@@ -205,3 +205,11 @@ def test_an_image_of_another_model_is_none_of_ours() -> None:
 def test_a_host_that_lacks_the_engine_of_the_others_is_still_undecided() -> None:
     result = judged([with_image(told(CUDA_VERSION="13.0.2")), with_engine(document(2))])
     assert verdict(result, "image.cuda", "n1") == "undecided"
+
+
+def test_t29_engines_that_could_not_be_listed_on_one_host_are_not_none_of_the_group() -> None:
+    unknown = changed(document(2), engine__engine__version=fact(None, "timeout", "no answer"))
+    result = judged([document(1), unknown])
+    assert verdict(result, "engine.versions") == "undecided"
+    assert verdict(result, "image.equal") == "undecided"
+    assert verdict(result, "weights.equal") == "undecided"
