@@ -19,6 +19,11 @@ from typing import Any, NoReturn
 import yaml
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
 
+# The largest recipe of August 2026 has below 100 kB. A parser of YAML needs seconds for each megabyte.
+YAML_LIMIT_BYTES = 1024 * 1024
+# So many parts a document may have, each alias counted with all that it stands for.
+MOST_PARTS = 200_000
+
 
 class _Malformed(ValueError):
     """What a parser found."""
@@ -111,7 +116,8 @@ def parse(location: str, content: bytes) -> Document:
     """A YAML or JSON file as a document; an error when it is neither or its root is not a mapping."""
     try:
         text = content.decode("utf-8-sig")
-        root = _json(text) if text.lstrip().startswith("{") else yaml.load(text, Loader=_Loader)
+        root = _json(text) if text.lstrip().startswith("{") else _yaml(text)
+        _refuse_endless(root)
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         found = " ".join(str(error).split())[:200] or type(error).__name__
         raise BaselineError(f"{location}: expected a recipe in YAML or JSON, found: {found}") from error
@@ -120,6 +126,30 @@ def parse(location: str, content: bytes) -> Document:
             f"{location}: expected a mapping at the top of a recipe, found {type(root).__name__}"
         )
     return Document(location, root)
+
+
+def _yaml(text: str) -> Any:
+    if len(text) > YAML_LIMIT_BYTES:
+        raise _Malformed(f"more than {YAML_LIMIT_BYTES // 1024} KiB of YAML")
+    return yaml.load(text, Loader=_Loader)
+
+
+def _refuse_endless(root: Any) -> None:
+    """Refuse a document whose aliases make few lines stand for endlessly many parts, or for themselves."""
+    waiting, seen = [root], 0
+    while waiting:
+        part = waiting.pop()
+        inner = (
+            list(part.values())
+            if isinstance(part, dict)
+            else part
+            if isinstance(part, (list, tuple, set))
+            else ()
+        )
+        seen += len(inner)
+        if seen > MOST_PARTS:
+            raise _Malformed(f"more than {MOST_PARTS} parts, or aliases that stand for as many")
+        waiting.extend(inner)
 
 
 def _json(text: str) -> Any:

@@ -275,3 +275,32 @@ def test_gb200_as_published_does_not_fit_by_its_own_numbers(shared: Path) -> Non
     recipe = read(shared / "recipes/api/moonshotai/Kimi-K3.json", "gb200", "multi_node_tp")
     assert recipe.boundary.value("hosts") == 3
     assert [note for note in recipe.notes if note.startswith("the published launch has 2 hosts")]
+
+
+BOMB = "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (BOMB + "model: {model_id: *a8}\nvariants: {default: {}}\n", "aliases that stand for as many"),
+        ("model: &a [*a]\nvariants: {}\n", "aliases that stand for as many"),
+        ("model:\n  <<: &a {x: *a}\n", "expected a recipe"),
+        ("model: {model_id: " + "x" * 1024 * 1024 + "}\n", "more than 1024 KiB of YAML"),
+        ("model: " + "[" * 20000, "recursion"),
+        ("model: !!python/object/apply:os.system [id]\n", "could not determine a constructor"),
+        ("model: " + "9" * 5000 + "\n", "Exceeds the limit"),
+        ("model: 2026-99-99\n", "month must be in"),
+        ('{"model": NaN}', "NaN, which is no number in JSON"),
+    ],
+)
+def test_t28_hostile_yaml_and_json_are_errors_in_a_line(tmp_path: Path, content: str, words: str) -> None:
+    path = tmp_path / "k.yaml"
+    path.write_text(content)
+    with pytest.raises(BaselineError, match=words) as caught:
+        read_recipe(str(path), Choice())
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500
