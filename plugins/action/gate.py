@@ -29,6 +29,7 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate import (
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._facts import HostFacts
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._rule import Case, Options
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._waivers import parse_waivers
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._sheet import plain
 
 DOCUMENT = "__gate_document"
 JUDGED = "__gate_judged"
@@ -89,10 +90,17 @@ class ActionModule(ActionBase):
         where = _where(run, score)
         title = f"Gate {run.name if run else '(check mode)'}: {_table.VERDICT_TITLES[judged.verdict]}"
         lines = _table.render(judged, title, where)
-        if run is not None:
-            _write(run, judged, document, found, lines)
+        # Shown before it is written: a full disk must not take the judgement away as well.
         for line in ["", *lines, ""]:
             self._display.display(line)
+        if run is not None:
+            try:
+                _write(run, judged, document, found, lines)
+            except OSError as error:
+                raise BaselineError(
+                    f"expected to write the judgement into {run.path}, found: {error.strerror}; make room or see "
+                    "its mode, then judge again"
+                ) from None
         return {
             "failed": not judged.good,
             "msg": _message(judged),
@@ -177,7 +185,7 @@ def _message(judged: _judge.Result) -> str:
         for finding in decisive[:3]
     )
     more = f" and {len(decisive) - 3} more" if len(decisive) > 3 else ""
-    return f"gate: {kind}" if judged.good else f"gate: {kind}: {shown}{more}"
+    return f"gate: {kind}" if judged.good else plain(f"gate: {kind}: {shown}{more}")
 
 
 def _write(

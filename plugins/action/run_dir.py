@@ -60,7 +60,7 @@ class ActionModule(ActionBase):
         except OSError as error:
             raise AnsibleActionFail(
                 f"expected to open a run in {reproduction}, found: {error.strerror}; "
-                "choose another place with freeze_reproduction"
+                "choose another place for the reproduction"
             ) from None
         return {
             **result,

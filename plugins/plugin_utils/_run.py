@@ -108,7 +108,7 @@ def make_reproduction(reproduction: Path) -> None:
     except OSError as error:
         raise BaselineError(
             f"expected to make the reproduction directory {reproduction}, found: {error.strerror}; "
-            "choose another place with freeze_reproduction"
+            "choose another place for the reproduction"
         ) from error
     make_key(reproduction)
 

@@ -214,7 +214,8 @@ def gpu_even(case: Case) -> Answer:
         reason = f"the GPUs of {name_hosts(lacking)} are not known"
         return Answer("undecided", "not measured", reason, "measure these hosts too", wanted, hosts=lacking)
     if len(values) < 2:
-        return not_applicable("the launch group has one host")
+        one = len(case.hosts) == 1
+        return not_applicable("the launch group has one host" if one else "fewer than two hosts have GPUs")
     return passed(f"{usual} GPUs on each of {len(values)} hosts").want(wanted)
 
 

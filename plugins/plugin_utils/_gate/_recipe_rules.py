@@ -12,6 +12,7 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._rule impo
     Answer,
     Case,
     Rule,
+    days_ago,
     not_applicable,
     passed,
     warned,
@@ -25,7 +26,7 @@ def pin_age(case: Case) -> Answer:
     state = case.recipe
     if state.pin_age_days is None:
         return not_applicable("no pinned boundary is in use")
-    found = f"{state.pin} was checked {state.pin_age_days} days ago"
+    found = f"{state.pin} was checked {days_ago(state.pin_age_days)}"
     wanted = f"checked within {case.options.stale_after_days} days"
     if state.pin_age_days > case.options.stale_after_days and not state.live_read_at:
         reason = f"{found}; what the recipe says now is not known"
@@ -57,14 +58,15 @@ def recipe_drift(case: Case) -> Answer:
     if state.differences:
         texts = "; ".join(difference.text for difference in state.differences)
         reason = f"the recipe and the pin differ: {texts}"
-        return warned(f"{len(state.differences)} limits differ", reason, RENEW).want(wanted)
+        many = f"{len(state.differences)} limits differ" if len(state.differences) > 1 else "a limit differs"
+        return warned(many, reason, RENEW).want(wanted)
     return passed("agree").want(wanted)
 
 
 def recipe_changed(case: Case) -> Answer:
     """The recipe is the one of the last run: a changed recipe is a changed variable."""
     if case.recipe.changed_since_last_run:
-        reason = f"the recipe changed since the last run: {case.recipe.changed_since_last_run}"
+        reason = case.recipe.changed_since_last_run
         remedy = "count it as a changed variable, or read the recipe at a fixed commit"
         return warned("changed", reason, remedy).want("as in the last run")
     if not case.recipe.live_read_at:

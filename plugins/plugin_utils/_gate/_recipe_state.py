@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils import _boundary_pin, _recipe_source
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._boundary import Boundary, Choice, stricter
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._rule import RecipeState
@@ -77,9 +78,13 @@ def _changed_since(run: Run | None, sources: tuple[dict[str, Any], ...]) -> str:
         path = other.path / "gate.json"
         if other.name == run.name or not path.is_file():
             continue
-        before = _hashes(read_json(path).get("sources") or ())
+        try:
+            before = _hashes(read_json(path).get("sources") or ())
+        except (BaselineError, AttributeError) as error:
+            return f"whether the recipe changed is not known: {path}: {error}"
         changed = [name for name in now if name in before and now[name] != before[name]]
-        return f"{', '.join(changed)} (against {other.name})" if changed else ""
+        told = f"the recipe changed since the last run: {', '.join(changed)} (against {other.name})"
+        return told if changed else ""
     return ""
 
 

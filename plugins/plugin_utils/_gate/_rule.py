@@ -236,6 +236,11 @@ def describe_values(values: Mapping[str, str]) -> str:
     return "; ".join(f"{value}: {name_hosts(hosts)}" for value, hosts in ranked)
 
 
+def days_ago(days: int) -> str:
+    """A number of days for people."""
+    return f"{days} day{'' if days == 1 else 's'} ago"
+
+
 def name_hosts(hosts: Sequence[str], most: int = 4) -> str:
     """Host names, how many more there are when there are many."""
     shown = ", ".join(hosts[:most])
@@ -259,6 +264,7 @@ def equal_over(
         root = any(fact.outcome == DENIED for fact in unread.values())
         answer = undecided(usual or "not measured", reason, AS_ROOT if root else "measure these hosts too")
         return replace(answer, hosts=names, needs_root=root, facts=tuple(unread.values()))
-    if len(values) == 1:
-        return not_applicable("the launch group has one host")
+    if len(values) < 2:
+        one = len(case.hosts) == 1
+        return not_applicable("the launch group has one host" if one else f"fewer than two hosts have {what}")
     return passed(f"{usual} on {len(values)} hosts")

@@ -20,7 +20,9 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._rule impo
     PASS,
     UNDECIDED,
     WARN,
+    days_ago,
 )
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._sheet import plain
 
 WIDTH = 100
 MARK, RULE, WHO = 11, 20, 18
@@ -41,7 +43,8 @@ def render(result: Result, title: str, where: Sequence[tuple[str, str]]) -> list
     for label, text in where:
         # A path must stay in one piece, or it cannot be copied.
         lines.append(f"{label:<{MARK}}{text}")
-    return lines
+    # What a host told of itself must not act on the terminal.
+    return [plain(line) for line in lines]
 
 
 def _sums(result: Result) -> str:
@@ -55,7 +58,7 @@ def _recipe(result: Result) -> list[str]:
     state, boundary = result.case.recipe, result.case.boundary
     parts = []
     if state.pin_age_days is not None:
-        parts.append(f"pin {state.pin}, checked {state.pin_age_days} days ago")
+        parts.append(f"pin {state.pin}, checked {days_ago(state.pin_age_days)}")
     if state.live_read_at:
         commit = f" (commit {state.live_commit[:12]})" if state.live_commit else " (commit not known)"
         parts.append(f"recipe read {state.live_read_at}{commit}")

@@ -80,7 +80,7 @@ def test_a_damaged_run_is_left_as_it_is(tmp_path):
 
 def test_a_place_that_cannot_be_made_is_a_clear_error(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(BaselineError, match="choose another place with freeze_reproduction"):
+    with pytest.raises(BaselineError, match="choose another place for the reproduction"):
         _run.open_run(tmp_path / "file" / "repro", "1 1", {})
 
 

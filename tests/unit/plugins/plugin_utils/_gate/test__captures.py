@@ -124,6 +124,18 @@ def test_two_real_h200_pass_driver_and_cuda_and_fail_model_and_count_against_kim
     assert result.verdict == "fail"
 
 
+def test_the_branch_is_that_of_the_version_whatever_nvml_calls_it(tmp_path: Path) -> None:
+    """The recorded driver 580.159.04 calls its branch r582_49 (nvmlSystemGetDriverBranch)."""
+    facts = capture()
+    facts["gpu"]["driver"]["branch"] = {"value": "r582_49", "outcome": "ok", "source": "NVML", "message": ""}
+    for wanted, expected in ((580, "pass"), (582, "fail")):
+        path = tmp_path / f"{wanted}.yml"
+        path.write_text(TWO_H200.replace("value: 580", f"value: {wanted}"))
+        result = judge_against(_boundary_pin.load(str(path)), facts)
+        assert verdict(result, "driver.branch", "h200") == expected
+    assert "of the branch r580, the model's image needs r582" in about(result, "driver.branch").answer.reason
+
+
 def test_two_real_h200_pass_a_boundary_made_for_them(two_h200: Pin) -> None:
     result = judge_against(two_h200, capture())
     assert not [name for name, found in bad(result).items() if found == "fail"]

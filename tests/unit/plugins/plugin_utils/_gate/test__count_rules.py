@@ -192,3 +192,20 @@ def test_eight_and_seven_are_not() -> None:
     documents = [document(1, "h200"), document(2, "h200", 7), document(3, "h200")]
     finding = about(judged(documents, boundary("h200")), "gpu.even")
     assert (finding.answer.verdict, finding.hosts) == ("fail", ("n2",))
+
+
+def test_t29_hosts_without_gpus_agree_on_nothing() -> None:
+    bare = [
+        changed(
+            document(n, count=0),
+            gpu__vendors=fact([]),
+            gpu__driver__loaded=fact(None, "absent", "no module"),
+            gpu__driver__told_by_the_driver=fact(None, "absent", "no library"),
+        )
+        for n in (1, 2)
+    ]
+    result = judged(bare)
+    assert verdict(result, "driver.equal") == "not applicable"
+    assert about(result, "driver.equal").answer.reason == "fewer than two hosts have the driver"
+    assert about(result, "gpu.even").answer.reason == "fewer than two hosts have GPUs"
+    assert result.verdict == "fail"

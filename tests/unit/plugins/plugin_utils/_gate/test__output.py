@@ -141,3 +141,16 @@ def test_gate_json() -> None:
     assert written["rules"]["fail"] == 2
     assert written["boundary"]["driver_branch"] == 580
     assert json.loads(json.dumps(written)) == written
+
+
+def test_what_a_host_tells_cannot_act_on_the_terminal() -> None:
+    made = changed(document(1), gpu__gpus__0__identity__name=fact("\x1b[2J\x1b]0;owned\x07 H\x00200\u202e"))
+    text = "\n".join(table(judged([made, document(2)])))
+    assert "FAIL       gpu.model" in text
+    assert not [character for character in text if ord(character) < 32 and character != "\n"]
+    assert "\u202e" not in text
+
+
+def test_one_day_is_one_day() -> None:
+    text = "\n".join(table(judged([document(1), document(2)], recipe=RecipeState("kimi-k3", 1))))
+    assert "pin kimi-k3, checked 1 day ago;" in text

@@ -231,7 +231,11 @@ def test_a_changed_recipe_is_a_changed_variable(tmp_path: Path) -> None:
     write_json(second.path / "gate.json", json.loads(json.dumps({"sources": sources()})))
     path.write_text(path.read_text().replace("0.27.1", "0.27.2"))
     changed = _recipe_state.with_change(state, third, sources()).changed_since_last_run
-    assert changed == f"{path} (against run-002)"
+    assert changed == f"the recipe changed since the last run: {path} (against run-002)"
+    for damaged in ("[", "[]"):
+        (second.path / "gate.json").write_text(damaged)
+        told = _recipe_state.with_change(state, third, sources()).changed_since_last_run
+        assert told.startswith(f"whether the recipe changed is not known: {second.path / 'gate.json'}")
 
 
 def test_the_age_of_the_pin_counts_from_the_day_of_the_check() -> None:
