@@ -164,7 +164,8 @@ def write_run(path: Path, case: Case) -> None:
         first, second = with_engine(first), with_engine(second, **case.engine)
     (path / "facts").mkdir(parents=True)
     entries = {"n1": {"state": "frozen"}, "n2": {"state": "frozen"}}
-    (path / "run.json").write_text(json.dumps({"hosts": entries, "started": "2026-11-30T12:00:00Z"}))
+    run = {"schema": "gpufleet.baseline/run/1", "hosts": entries, "started": "2026-11-30T12:00:00Z"}
+    (path / "run.json").write_text(json.dumps(run))
     for name, made in (("n1", first), ("n2", second)):
         if name == "n1" or not case.missing:
             content = {"schema": "gpufleet.baseline/facts/1", **made}

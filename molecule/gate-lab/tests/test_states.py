@@ -135,3 +135,16 @@ def test_a_probe_is_refused_on_a_gpu_that_is_held(nodes: list[Node], gate: Gate)
     judged = gate(gate_probe_cuda=True)
     assert ("probe.cuda", "undecided", "n1") in judged.bad()
     assert {item["host"] for item in judged.gate["exceptions"]} == {"n2"}
+
+
+def test_t30_cuda_of_the_image_is_judged_before_there_is_a_container(nodes: list[Node], gate: Gate) -> None:
+    """The model's image was pulled, nothing was created from it yet: its own variables tell the CUDA in it."""
+    name = "vllm/vllm-openai:kimi-k3"
+    nodes[1].sh(f"tar -c -T /dev/null | docker import --change 'ENV CUDA_VERSION=14.0.0' - {name}")
+    try:
+        judged = gate()
+    finally:
+        nodes[1].sh(f"docker rmi {name}")
+    assert judged.code != 0
+    assert ("image.cuda", "fail", "n2") in judged.bad(), judged.output
+    assert not [item for item in judged.bad() if item[0] == "image.cuda" and item[2] == "n1"]
