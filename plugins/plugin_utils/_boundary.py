@@ -31,6 +31,8 @@ MINIMA = ("driver_branch", "cuda", "vllm", "gpu_count", "memory_gb", "hosts")
 
 _VERSION = re.compile(r"^v?(\d+(?:\.\d+)*)(.*)$")
 _PART_COUNT = 5
+# More are no part of a version; Python refuses to read thousands of them as a number.
+_MOST_DIGITS = 18
 
 
 def as_version(text: str) -> tuple[int, ...]:
@@ -38,7 +40,10 @@ def as_version(text: str) -> tuple[int, ...]:
     found = _VERSION.match(text.strip())
     if not found:
         return ()
-    parts = [int(part) for part in found.group(1).split(".")][:_PART_COUNT]
+    digits = found.group(1).split(".")[:_PART_COUNT]
+    if any(len(part) > _MOST_DIGITS for part in digits):
+        return ()
+    parts = [int(part) for part in digits]
     rest = found.group(2).partition("+")[0].lower()
     if re.match(r"[._-]?(a|b|c|rc|dev|alpha|beta|pre|nightly)", rest):
         final = -1

@@ -94,7 +94,7 @@ def host_facts(name: str, document: Any, run: str, time: str, where: str = "") -
     found = check(document, where or name)
     try:
         return _host_facts(name, found, run, time)
-    except (AttributeError, TypeError, ValueError) as error:
+    except (AttributeError, TypeError, ValueError, ArithmeticError) as error:
         raise BaselineError(
             f"{where or name}: expected {', '.join(SCHEMAS.values())}, found a part of another form: {error}"
         ) from error

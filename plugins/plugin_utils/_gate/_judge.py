@@ -192,7 +192,7 @@ def _ask(rule: Rule, ask: Callable[[], Answer]) -> Answer:
     """One rule's answer. A document that is damaged in a way that the rule cannot read leaves it undecided."""
     try:
         answer = ask()
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError) as error:
         reason = f"the rule cannot read what was measured ({type(error).__name__}: {error})"
         answer = undecided("not understood", reason, "measure again; report it when it stays")
     # An answer that came before the rule knew what exactly it wants says the rule's title.

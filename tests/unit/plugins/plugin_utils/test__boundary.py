@@ -94,3 +94,8 @@ def test_document_says_of_every_limit_how_it_was_come_by() -> None:
     assert set(document["sources"]) == set(LIMITS)
     assert document["sources"]["vllm"]["how"] == "not stated"
     assert document["vllm"] is None
+
+
+def test_endless_digits_are_no_version() -> None:
+    assert as_version("9" * 5000) == as_version("13." + "9" * 5000) == ()
+    assert as_version("20260801123456.1") > as_version("13.0")

@@ -137,3 +137,21 @@ def test_no_gpu_that_answers_leaves_everything_undecided() -> None:
         assert verdict(result, rule, "n1") == "undecided", rule
     assert about(result, "gpu.count").hosts == ("n1",)
     assert result.verdict == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("rule", "changes"),
+    [
+        ("gpu.xid", {"gpu__xid": fact([{"kind": "xid", "code": 79, "time": float("inf")}])}),
+        ("gpu.xid", {"gpu__xid": fact([{"kind": "xid", "code": 79, "time": "yesterday"}])}),
+        ("gpu.model", {"gpu__gpus__0__identity__memory_total": fact(10**400)}),
+        ("gpu.memory", {"gpu__gpus__0__identity__memory_total": fact(10**400)}),
+    ],
+)
+def test_t29_values_that_no_rule_can_count_with_are_undecided(rule: str, changes: dict[str, Any]) -> None:
+    finding = next(
+        item
+        for item in judged([changed(document(1), **changes), document(2)]).findings
+        if item.rule.id == rule and item.answer.verdict != "pass"
+    )
+    assert (finding.answer.verdict, finding.answer.found) == ("undecided", "not understood")
