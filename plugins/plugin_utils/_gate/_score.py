@@ -152,9 +152,16 @@ def _image_and_versions(evidence: Evidence) -> Points:
     checks = [
         (named, "image id and digest"),
         (lambda engine: bool((engine.versions.value or {}).get("vllm")), "version of vLLM"),
-        (lambda engine: bool((engine.cuda.value or {}).get("torch_build")), "CUDA of torch"),
+        (_torch_cuda, "CUDA of torch"),
     ]
     return _graded("image and versions", _over_engines(evidence, checks))
+
+
+def _torch_cuda(engine: Engine) -> bool:
+    """Whether the CUDA that torch was built for is known, from its own file or from its version (2.13.0+cu130)."""
+    told = engine.cuda.value or {}
+    local = told.get("torch_local_version") or ()
+    return bool(told.get("torch_build")) or any(str(part).startswith("cu") for part in local)
 
 
 def _devices(evidence: Evidence) -> Points:

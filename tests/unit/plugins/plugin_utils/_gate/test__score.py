@@ -135,3 +135,11 @@ def test_t52_one_host_without_facts_costs_its_points() -> None:
     found = score(Evidence(hosts))
     assert found.points == 0
     assert "loaded driver: n2" in found.missing
+
+
+@pytest.mark.parametrize(
+    ("local", "there"), [(["cu130"], True), (["cpu"], False), ([], False), (None, False)]
+)
+def test_the_version_of_torch_tells_its_cuda_too(local: Any, there: bool) -> None:
+    told = fact({"torch_build": None, "torch_local_version": local})
+    assert (score(first_engine(cuda=told)).points == 14) == there
