@@ -121,7 +121,7 @@ def flat_options(text: str) -> Dict[str, Optional[str]]:
             value = re.sub(r"(^|\s)#.*$", "", match.group("value") or "").strip()
             if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
                 value = value[1:-1]
-            options[_long_name(match.group("name"))] = value or None
+            options[long_name(match.group("name"))] = value or None
     return options
 
 
@@ -152,11 +152,11 @@ def _read(kind: str, words: List[str]) -> EngineCommand:
     positional: List[str] = []
     pending = ""
     for word in words:
-        if _is_option(word):
+        if is_option(word):
             name, equals, value = word.lstrip("-").partition("=")
-            name = _long_name(name)
+            name = long_name(name)
             options[name] = value if equals else None
-            pending = "" if equals or _is_switch(name) else name
+            pending = "" if equals or is_switch(name) else name
         elif pending:
             # An option with several values, such as --served-model-name A B, keeps the first.
             options[pending] = word
@@ -167,16 +167,19 @@ def _read(kind: str, words: List[str]) -> EngineCommand:
     return EngineCommand(kind, list(words), model, options)
 
 
-def _is_option(word: str) -> bool:
+def is_option(word: str) -> bool:
+    """Whether a word is an option and no value; a negative number is a value."""
     return len(word) > 1 and word[0] == "-" and not re.match(r"^-\d", word)
 
 
-def _long_name(name: str) -> str:
+def long_name(name: str) -> str:
+    """The long name of an option given without its dashes."""
     # Only the part before the first dot is a name; what follows is a key of a JSON value.
     head, dot, keys = name.partition(".")
     head = head.replace("_", "-")
     return SHORT_OPTIONS.get(head, head) + dot + keys
 
 
-def _is_switch(name: str) -> bool:
+def is_switch(name: str) -> bool:
+    """Whether an option takes no value, by its long name."""
     return name in _SWITCHES or name.startswith(_SWITCH_PREFIXES)

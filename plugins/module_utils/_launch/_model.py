@@ -106,6 +106,11 @@ class ContainerOptions:
             "user": self.user,
         }
 
+    @classmethod
+    def from_dict(cls, document: Dict[str, Any], name: str = "container") -> ContainerOptions:
+        """Read the options; an error names the key that is not as it should be."""
+        return _container(Part(document, name))
+
 
 @dataclass(frozen=True)
 class ProcessOptions:
@@ -220,6 +225,10 @@ class Launch:
     # What the user declared on top of the recipe (launch_overrides); its effect is in the ranks already.
     overrides: Mapping[str, Any] = field(default_factory=dict)
 
+    def document(self) -> Dict[str, Any]:
+        """The document as it is kept: with the digest of the launch."""
+        return {**self.as_dict(), "sha256": self.sha256()}
+
     def as_dict(self) -> Dict[str, Any]:
         """The document."""
         return {
@@ -275,7 +284,7 @@ class Launch:
         image = top.part_or_none("image")
         if (image is None) != (engine == PROCESS):
             top.wrong("an image with docker, none with process", top.values.get("image"), "image")
-        return cls(
+        launch = cls(
             top.text("name"),
             engine,
             top.text("hardware"),
@@ -291,20 +300,27 @@ class Launch:
             top.mapping("source", {}),
             top.mapping("overrides", {}),
         )
+        if top.text("sha256", "") not in ("", launch.sha256()):
+            top.wrong(f"{launch.sha256()}, the digest of what stands there", top.text("sha256"), "sha256")
+        return launch
 
 
 _KEYS = (
     *("schema", "name", "engine", "hardware", "strategy", "variant", "model", "topology", "image"),
     *("diagnostics", "ranks", "left_out", "notes", "source", "overrides"),
+    *("sha256", "command"),
 )
 
 
 def _topology(part: Part) -> Topology:
     part.known(tuple(Topology(1, 1).as_dict()))
-    sizes = ("hosts", "gpus", "tensor_parallel", "pipeline_parallel", "data_parallel")
     return Topology(
-        *(part.number(key, least=0 if key == "gpus" else 1) for key in sizes),
-        expert_parallel=part.flag("expert_parallel", False),
+        part.number("hosts", least=1),
+        part.number("gpus"),
+        part.number("tensor_parallel", 1, least=1),
+        part.number("pipeline_parallel", 1, least=1),
+        part.number("data_parallel", 1, least=1),
+        part.flag("expert_parallel", False),
     )
 
 

@@ -14,52 +14,13 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._model i
     Gpus,
     Image,
     Launch,
-    LeftOut,
-    Mount,
     ProcessOptions,
-    RankLaunch,
-    Secret,
     Topology,
 )
 
-IMAGE = Image("vllm/vllm-openai:kimi-k3", "sha256:" + "a" * 64)
-
-
-def rank(number: int = 0, **changes: object) -> RankLaunch:
-    made = RankLaunch(
-        f"tray{number}",
-        number,
-        "worker" if number else "head",
-        ("vllm", "serve", "moonshotai/Kimi-K3", "--node-rank", str(number)),
-        {"VLLM_HOST_IP": f"10.0.0.{number}", "HF_TOKEN": Secret("hub")},
-        None if number else 8000,
-        bool(number),
-        ContainerOptions(
-            f"gpufleet-run-001-{number}",
-            shm_size=1024,
-            mounts=(Mount("/models", "/models", True),),
-            ulimits={"memlock": -1},
-        ),
-    )
-    return replace(made, **changes)
-
-
-def launch(**changes: object) -> Launch:
-    made = Launch(
-        "minimal",
-        "docker",
-        "gb300",
-        "multi_node_tp",
-        "default",
-        "moonshotai/Kimi-K3",
-        Topology(2, 8, 8),
-        IMAGE,
-        (rank(0), rank(1)),
-        left_out=(LeftOut("--enable-prefix-caching", "", "not needed for a start"),),
-        notes=("a note",),
-        source={"commit": "8959cf6"},
-    )
-    return replace(made, **changes)
+from .launches import IMAGE
+from .launches import make_launch as launch
+from .launches import make_rank as rank
 
 
 @pytest.mark.parametrize(
@@ -150,3 +111,11 @@ def test_another_launch_has_another_digest(changed: Launch) -> None:
 def test_ranks_of_a_host() -> None:
     assert [found.node_rank for found in launch().ranks_of("tray1")] == [1]
     assert launch().ranks_of("elsewhere") == ()
+
+
+def test_a_kept_document_has_its_digest_and_is_refused_when_it_was_changed() -> None:
+    document = {**launch().document(), "command": "docker run"}
+    assert Launch.from_dict(document).sha256() == document["sha256"]
+    document["ranks"][0]["env"]["NCCL_DEBUG"] = "INFO"
+    with pytest.raises(BaselineError, match="digest"):
+        Launch.from_dict(document)
