@@ -51,5 +51,6 @@ def _advice(name: str) -> str:
     known = {
         "IFACE_NAME": "set gpufleet_interface of the host",
         "HEAD_IP": "set gpufleet_address of the first host",
+        "OWN_IP": "set gpufleet_address of the host",
     }
     return known.get(name, f"give it in launch_placeholders ({name}: VALUE)")
