@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._log._decision i
 )
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._explain import (
     ELSEWHERE,
+    doubt_without_peers,
     elsewhere,
     explain_outside,
     logs_named,
@@ -49,6 +50,7 @@ def decide(
         if choice.first is not None:
             _rejected(decision, choice.first, still(parts, end))
     _doubt(decision)
+    doubt_without_peers(decision)
     return decision
 
 

@@ -8,11 +8,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import List, Optional
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log import _ranks
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._attempt import Log
-from ansible_collections.gpufleet.baseline.plugins.module_utils._log._decision import HIGH, MEDIUM, Decision
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log._decision import (
+    HIGH,
+    LOW,
+    MEDIUM,
+    Decision,
+)
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._outside import (
     ContainerEnd,
     KernelWord,
@@ -20,6 +26,54 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._log._outside im
 )
 
 ELSEWHERE = "The cause is not in {0}; look at {1}. "
+
+
+# Failures that a host sees of another one: who is at fault stands in the log of that other one.
+_OF_A_PEER = (
+    "rendezvous-timeout",
+    "rendezvous-refused",
+    "handshake-no-answer",
+    "engine-stalled-rpc-timeout",
+    "nccl-collective-timeout",
+    "nccl-unknown",
+    "peer-lost",
+)
+_JOINED = re.compile(r"\b(\d+)/(\d+) clients joined")
+_MOST_NODES = 1024
+
+
+def doubt_without_peers(decision: Decision) -> None:
+    """A failure that is seen of a peer is never sure while the log of that peer is missing."""
+    absent = _absent_nodes(decision)
+    if decision.outcome != "failed" or decision.failure_class not in _OF_A_PEER or not absent:
+        return
+    names = _nodes(absent)
+    decision.confidence = LOW
+    decision.reason += "; the log of {0} is not here, and the cause may stand there".format(names)
+    decision.advice = "Look at {0}: its log and the state of its container. ".format(names) + decision.advice
+
+
+def _nodes(numbers: List[int]) -> str:
+    if len(numbers) == 1:
+        return "node {0}".format(numbers[0])
+    more = " and {0} more".format(len(numbers) - 8) if len(numbers) > 8 else ""
+    return "nodes " + ", ".join(map(str, numbers[:8])) + more
+
+
+def _absent_nodes(decision: Decision) -> List[int]:
+    """Nodes that the launch has by its own words, and that no log is here of."""
+    seen = {part.log.node for part in decision.parts}
+    count = max(seen, default=0) + 1
+    for part in decision.parts:
+        nodes = part.run.options.get("nnodes")
+        count = max(count, nodes if isinstance(nodes, int) else 0)
+        world, local = part.run.world_size or 0, part.run.local_world_size or 0
+        count = max(count, -(-world // local) if local else 0)
+    if count < 2 and decision.choice.first is not None:
+        joined = _JOINED.search(decision.choice.first.block.whole)
+        # Without a word on hosts: somebody did not come, and with one log that is another host or process.
+        count = 2 if joined is not None and int(joined.group(1)) < int(joined.group(2)) else count
+    return [node for node in range(min(count, _MOST_NODES)) if node not in seen]
 
 
 def logs_named(decision: Decision) -> str:
@@ -48,7 +102,8 @@ def elsewhere(decision: Decision) -> str:
     if len(nodes) == 1 and ((local and world > local) or (missing and not local)):
         other = 1 if nodes[0] == 0 else 0
         return "node {0}".format(other)
-    return "the kernel log and the container state of each node"
+    absent = _absent_nodes(decision)
+    return _nodes(absent) if absent else "the kernel log and the container state of each node"
 
 
 def explain_outside(decision: Decision, logs: List[Log], end: Optional[ContainerEnd]) -> None:
