@@ -29,6 +29,11 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate import (
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._facts import HostFacts
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._rule import Case, Options
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._waivers import parse_waivers
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._report import _page as _report_page
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._report._gate_section import (
+    gate_section,
+    score_section,
+)
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._sheet import plain
 
 DOCUMENT = "__gate_document"
@@ -169,7 +174,7 @@ def _where(run: _run.Run | None, score: _score.Score) -> list[tuple[str, str]]:
     return [
         *told,
         ("run", str(run.path)),
-        ("documents", "gate.json, gate.xml (JUnit), gate.txt, facts/HOST.json"),
+        ("documents", "report.html, gate.json, gate.xml (JUnit), gate.txt, facts/HOST.json"),
     ]
 
 
@@ -198,6 +203,7 @@ def _write(
             )
     _run.write_json(run.path / "gate.json", document)
     _run.write_bytes(run.path / "gate.xml", _junit.junit(judged, f"gate {run.name}", document["time"]))
+    _run.write_bytes(run.path / "report.html", _page(run, document, judged))
     _run.write_bytes(run.path / "gate.txt", ("\n".join(lines) + "\n").encode())
     _run.finish(
         run,
@@ -217,6 +223,16 @@ def _write(
     )
     shutil.rmtree(run.path / _run.WORK_DIRECTORY, ignore_errors=True)
     _run.write_checksums(run, {})
+
+
+def _page(run: _run.Run, document: dict[str, Any], judged: _judge.Result) -> bytes:
+    return _report_page.render(
+        f"Gate {run.name} of {run.reproduction.name}",
+        document["verdict"],
+        _message(judged),
+        [gate_section(document), score_section(document["score"])],
+        f"cd {run.path} && sha256sum -c SHA256SUMS",
+    )
 
 
 def confirm(task_vars: dict[str, Any]) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def test_a_run_of_the_gate_is_whole(nodes: list[Node], gate: Gate) -> None:
     run = judged.reproduction / "run-001"
     assert judged.code == 0, judged.output
     names = {path.name for path in run.iterdir()}
-    assert {"run.json", "gate.json", "gate.xml", "gate.txt", "facts", "SHA256SUMS"} <= names
+    assert {"run.json", "gate.json", "gate.xml", "gate.txt", "report.html", "facts", "SHA256SUMS"} <= names
     assert {path.name for path in (run / "facts").iterdir()} == {"n1.json", "n2.json"}
     subprocess.run(["sha256sum", "--quiet", "-c", "SHA256SUMS"], cwd=run, check=True)
     assert ElementTree.parse(run / "gate.xml").getroot().tag == "testsuites"
