@@ -21,6 +21,11 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._record import r
 
 # What of run.json came from the operator's hand.
 GIVEN = ("note", "earlier_changes")
+CLOSED = "__freeze_closed"
+NOTHING_FROZEN = (
+    "freeze: nothing was frozen: no host matched (a misspelt group, an empty inventory or limit), or the play ended "
+    "before the run was closed; check gpufleet_hosts, the inventory and --limit"
+)
 NO_RESULT = {
     "state": "failed",
     "reason": "no result: the host left the play before its turn, or the play has serial",
@@ -39,13 +44,18 @@ class ActionModule(ActionBase):
         result: dict[str, Any] = super().run(tmp, task_vars)
         _unused, arguments = self.validate_argument_spec(
             {
-                "run": {"type": "str", "required": True},
-                "hosts": {"type": "list", "elements": "str", "required": True},
+                "run": {"type": "str", "default": ""},
+                "hosts": {"type": "list", "elements": "str", "default": []},
+                "confirm": {"type": "bool", "default": False},
                 "request_file": {"type": "str", "default": ""},
                 "plans": {"type": "list", "elements": "dict", "default": []},
             }
         )
         result["changed"] = False
+        if arguments["confirm"]:
+            return {**result, **confirm(task_vars or {})}
+        if not arguments["run"] and not self._play_context.check_mode:
+            raise AnsibleActionFail("freeze_report: expected the option run, the path that run_dir returned")
         if self._play_context.check_mode:
             self._show(summary.planned(arguments["plans"]))
             return {**result, "state": "planned", "summary": ""}
@@ -90,6 +100,14 @@ class ActionModule(ActionBase):
     def _show(self, lines: list[str]) -> None:
         for line in ["", *lines, ""]:
             self._display.display(line)
+
+
+def confirm(task_vars: dict[str, Any]) -> dict[str, Any]:
+    """See that a freeze was closed in this playbook run; Ansible counts a play without hosts as success."""
+    hostvars = task_vars["hostvars"]
+    closed = [hostvars[name].get(CLOSED) for name in hostvars]
+    states = [item["state"] for item in closed if isinstance(item, dict) and item.get("state")]
+    return {"state": states[0]} if states else {"failed": True, "msg": NOTHING_FROZEN}
 
 
 def _outcome(run: _run.Run, host: str) -> dict[str, Any]:

@@ -42,6 +42,8 @@ class ActionModule(ActionBase):
                 "request_file": {"type": "str", "default": ""},
             }
         )
+        if arguments["kind"] == "freeze":
+            _refuse_batches(task_vars or {})
         reproduction = Path(arguments["reproduction"] or today()).expanduser().absolute()
         try:
             read_request(arguments["request_file"])
@@ -69,3 +71,13 @@ class ActionModule(ActionBase):
             "run": run.name,
             "reproduction": str(reproduction),
         }
+
+
+def _refuse_batches(task_vars: dict[str, Any]) -> None:
+    """One run holds the whole group, whose records are tested against each other; a batch would be a run of its own."""
+    batch, hosts = (task_vars.get(name) or [] for name in ("ansible_play_batch", "ansible_play_hosts"))
+    if len(batch) < len(hosts):
+        raise AnsibleActionFail(
+            f"run_dir: expected all {len(hosts)} hosts of the play at once, found a batch of {len(batch)}; "
+            "take serial out of the play"
+        )

@@ -22,15 +22,20 @@ extends_documentation_fragment:
 options:
   run:
     description:
-      - Path of the run that M(gpufleet.baseline.run_dir) opened.
+      - Path of the run that M(gpufleet.baseline.run_dir) opened. Needed unless O(confirm) or check mode is on.
     type: str
-    required: true
+    default: ""
   hosts:
     description:
       - All hosts of the group, the dead ones included.
     type: list
     elements: str
-    required: true
+    default: []
+  confirm:
+    description:
+      - Only sees that a freeze was closed in this playbook run, and fails when none was.
+    type: bool
+    default: false
   request_file:
     description:
       - Path of the fixed request's JSON body, which is kept in the run. A relative path is below the current directory.

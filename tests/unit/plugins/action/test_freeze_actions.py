@@ -345,3 +345,34 @@ def test_run_dir_in_check_mode_makes_nothing(tmp_path):
     ).run(None, {})
     assert result["path"] == ""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_playbook_that_froze_nothing_fails_and_says_where_to_look(run, tmp_path):
+    def confirmed(hostvars):
+        made = action(freeze_report, {"confirm": True}, name="freeze_report")
+        made.validate_argument_spec = lambda spec: (
+            None,
+            {**{key: spec[key]["default"] for key in spec}, "confirm": True},
+        )
+        return made.run(None, {"hostvars": hostvars})
+
+    nothing = confirmed({"localhost": {}, "n1": {"__freeze_closed": {"failed": True, "msg": "no room"}}})
+    assert nothing["failed"]
+    assert "no host matched" in nothing["msg"]
+    assert confirmed({"n1": {"__freeze_closed": {"state": "partial"}}})["state"] == "partial"
+
+
+@pytest.mark.parametrize(("kind", "refused"), [("freeze", True), ("gate", False)])
+def test_a_freeze_in_batches_is_refused_before_anything_is_done(tmp_path, kind, refused):
+    made = action(run_dir, {"kind": kind, "reproduction": str(tmp_path / "repro")}, name="run_dir")
+    made.validate_argument_spec = lambda spec: (
+        None,
+        {key: made._task.args.get(key, spec[key].get("default")) for key in spec},
+    )
+    batch = {"ansible_play_batch": ["n1"], "ansible_play_hosts": ["n1", "n2"]}
+    if refused:
+        with pytest.raises(AnsibleError, match="take serial out of the play"):
+            made.run(None, batch)
+        assert not (tmp_path / "repro").exists()
+    else:
+        assert made.run(None, batch)["run"] == "run-001"
