@@ -15,7 +15,7 @@ description:
   - Leads an attempt on the controller. It says whether the launch may begin, whether every rank was started, what
     became of it, and closes the run with a run sheet.
   - An attempt is stable only when every rank was ready and every fixed request was answered, undisturbed.
-  - For the role P(gpufleet.baseline.launch#role), whose tasks register what this reads. Connects to no host.
+  - Reads what the tasks of the launch register for each host. Connects to no host.
 extends_documentation_fragment:
   - gpufleet.baseline._attributes
   - gpufleet.baseline._attributes.actiongroup_all
