@@ -32,6 +32,8 @@ _DURATIONS = (
 )
 
 IsSecret = Callable[[str, str], bool]
+# Values by the variable of the calling shell that is to hold them.
+Secrets = Dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -79,10 +81,12 @@ def rebuild(
     options.items += hosted.items
     options.notes += hosted.notes
     _labels(config, base, options)
-    secrets: List[str] = []
+    secrets: Secrets = {}
+    # First, for a variable that is handed on has no other name in the calling shell.
+    environment = _environment_words(config, base, is_secret, secrets, options.notes)
     words = ["docker run"]
     words += [_option_words(name, value, is_secret, secrets) for name, value in options.items]
-    words += _environment_words(config, base, is_secret, secrets, options.notes)
+    words += environment
     entrypoint, arguments = _command(config, base)
     if entrypoint is not None:
         words.append("--entrypoint " + _quoted(entrypoint))
@@ -90,7 +94,7 @@ def rebuild(
     if arguments:
         words.append(" ".join(argument_words(arguments, is_secret, secrets)))
     notes = [*_image_notes(inspect, image), *options.notes]
-    return RunCommand(words, sorted(set(secrets)), notes, hosted.files)
+    return RunCommand(words, sorted(secrets), notes, hosted.files)
 
 
 def _image_notes(inspect: Mapping[str, Any], image: Mapping[str, Any]) -> List[str]:
@@ -170,12 +174,12 @@ def _labels(config: Mapping[str, Any], base: Mapping[str, Any], options: Options
         options.notes.append("the labels of Compose are kept, so Compose takes the new container for its own")
 
 
-def _option_words(name: str, value: Any, is_secret: IsSecret, secrets: List[str]) -> str:
+def _option_words(name: str, value: Any, is_secret: IsSecret, secrets: Secrets) -> str:
     if value is None:
         return "--" + name
     key, equals, content = value.partition("=")
     if name in ("label", "log-opt", "annotation") and equals and is_secret(key, content):
-        return "--%s %s" % (name, _from_environment(key, secrets, key + "="))
+        return "--%s %s" % (name, _from_environment(key, content, secrets, key + "="))
     return "--%s %s" % (name, _quoted(value))
 
 
@@ -183,7 +187,7 @@ def _environment_words(
     config: Mapping[str, Any],
     base: Mapping[str, Any],
     is_secret: IsSecret,
-    secrets: List[str],
+    secrets: Secrets,
     notes: List[str],
 ) -> List[str]:
     inherited, values = environment_of(base.get("Env")), environment_of(config.get("Env"))
@@ -192,7 +196,7 @@ def _environment_words(
         if inherited.get(name) == value:
             continue
         if is_secret(name, value):
-            secrets.append(name)
+            secrets[name] = value
             words.append("-e " + _quoted(name))
         else:
             words.append("-e " + _quoted("%s=%s" % (name, value)))
@@ -217,19 +221,19 @@ def _command(config: Mapping[str, Any], base: Mapping[str, Any]) -> Tuple[Any, L
     return entrypoint[0], entrypoint[1:] + arguments
 
 
-def argument_words(arguments: Sequence[str], is_secret: IsSecret, secrets: List[str]) -> List[str]:
+def argument_words(arguments: Sequence[str], is_secret: IsSecret, secrets: Secrets) -> List[str]:
     """Arguments ready for a shell; a secret among them is a variable, whose name is added to ``secrets``."""
     words: List[str] = []
     pending = ""
     for word in arguments:
         option, equals, value = word.partition("=")
         if pending and not word.startswith("--"):
-            words.append(_from_environment(pending, secrets))
+            words.append(_from_environment(pending, word, secrets))
             pending = ""
             continue
         pending = ""
         if word.startswith("-") and equals and is_secret(option.lstrip("-"), value):
-            words.append(_from_environment(option, secrets, option + "="))
+            words.append(_from_environment(option, value, secrets, option + "="))
             continue
         if word.startswith("--") and not equals and is_secret(word.lstrip("-"), "?" * _WEAK_LENGTH):
             pending = word
@@ -247,8 +251,15 @@ def _quoted(word: str) -> str:
     )
 
 
-def _from_environment(name: str, secrets: List[str], prefix: str = "") -> str:
-    """A secret inside a word: the shell puts it there, from a variable named after the option."""
-    variable = re.sub(r"\W+", "_", name.strip("-")).upper()
-    secrets.append(variable)
+def _from_environment(name: str, value: str, secrets: Secrets, prefix: str = "") -> str:
+    """A secret inside a word: the shell puts it there, from a variable named after the option.
+
+    A variable that holds another secret already gets a number behind its name.
+    """
+    base = re.sub(r"\W+", "_", name.strip("-")).upper()
+    variable, number = base, 1
+    while secrets.get(variable, value) != value:
+        number += 1
+        variable = "%s_%d" % (base, number)
+    secrets[variable] = value
     return '%s"$%s"' % (_quoted(prefix) if prefix else "", variable)

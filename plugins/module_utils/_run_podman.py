@@ -18,6 +18,7 @@ from typing import Any, Dict, List, Mapping, Sequence
 from ansible_collections.gpufleet.baseline.plugins.module_utils._run_command import (
     IsSecret,
     RunCommand,
+    Secrets,
     argument_words,
     names_secret,
     rebuild,
@@ -51,7 +52,7 @@ def podman_command(
 
 
 def _as_given(argv: Sequence[str], inspect: Mapping[str, Any], is_secret: IsSecret) -> RunCommand:
-    secrets: List[str] = []
+    secrets: Secrets = {}
     words: List[str] = []
     environment_next = False
     plain: List[str] = []
@@ -69,13 +70,13 @@ def _as_given(argv: Sequence[str], inspect: Mapping[str, Any], is_secret: IsSecr
         "the command that made the container; %s was %s then"
         % ((inspect.get("Config") or {}).get("Image") or "its image", inspect.get("Image"))
     ]
-    return RunCommand([shlex.join(words[:1]), " ".join(words[1:])], sorted(set(secrets)), notes)
+    return RunCommand([shlex.join(words[:1]), " ".join(words[1:])], sorted(secrets), notes)
 
 
-def _variable(name: str, value: str, is_secret: IsSecret, secrets: List[str]) -> str:
+def _variable(name: str, value: str, is_secret: IsSecret, secrets: Secrets) -> str:
     if not is_secret(name, value):
         return "%s=%s" % (name, value)
-    secrets.append(name)
+    secrets[name] = value
     return name
 
 

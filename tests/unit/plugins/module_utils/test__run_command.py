@@ -156,3 +156,21 @@ def test_control_characters_do_not_reach_the_terminal_that_the_command_is_pasted
     text = rebuild(inspect({"Labels": {"evil": "\x1b[2J it's\\"}, "Cmd": ["a\nb\x7f"]}), IMAGE, {}).text()
     assert r"--label $'evil=\033[2J it\'s\\'" in text
     assert r"$'a\012b\177'" in text
+
+
+def test_two_secrets_of_one_name_have_a_variable_each() -> None:
+    """The variable that is handed on keeps its name; an argument or label with another value has its own."""
+    run = rebuild(
+        inspect({
+            "Env": ["API_KEY=first-secret"],
+            "Cmd": ["--api-key", "second-secret", "--api-key=first-secret", "--api-key=third-secret"],
+            "Labels": {"api_key": "second-secret"},
+        }),
+        {},
+        {},
+    )  # fmt: skip
+    assert run.secrets == ["API_KEY", "API_KEY_2", "API_KEY_3"]
+    assert "-e API_KEY" in run.words
+    assert '--label api_key="$API_KEY_2"' in run.words
+    assert run.words[-1] == '--api-key "$API_KEY_2" --api-key="$API_KEY" --api-key="$API_KEY_3"'
+    assert "-secret" not in " ".join(run.words)
