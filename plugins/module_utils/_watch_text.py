@@ -89,7 +89,7 @@ class Vocabulary:
             return {}
         try:
             with open(self._path, "rb") as stream:
-                return {base64.b64decode(value): str(name) for value, name in json.load(stream)}
+                return {base64.b64decode(value, validate=True): str(name) for value, name in json.load(stream)}
         except (OSError, ValueError, TypeError, binascii.Error):
             return {}
 

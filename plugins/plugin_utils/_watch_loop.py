@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
+from ansible_collections.gpufleet.baseline.plugins.module_utils._times import utc
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._run import safe_name, write_json
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._watch_files import (
     WATCH,
@@ -186,7 +187,7 @@ class Watcher:
                 watched.event(now, "disturbance", holder=dict(holder))
         for problem in answer.get("problems") or []:
             for watched in self.ranks.values():
-                watched.event(now, "warning", text=str(problem)[:300])
+                watched.warn(now, str(problem))
 
     def _lose(self, words: str) -> None:
         now = self._world.clock()
@@ -284,7 +285,7 @@ class Watcher:
         evidence = self._evidence() if self._caused_by_hang(ending) else {}
         for rank in self.ranks.values():
             rank.pack()
-        rows = [self._row(rank, ending) for rank in self.ranks.values()]
+        rows = [self._row(rank, ending, now) for rank in self.ranks.values()]
         first = next((row for row in rows if row["exit"]), rows[0])
         return {
             **first,
@@ -304,7 +305,7 @@ class Watcher:
         write_json(path, evidence)
         return evidence
 
-    def _row(self, rank: RankWatch, ending: Ending) -> dict[str, Any]:
+    def _row(self, rank: RankWatch, ending: Ending, now: float) -> dict[str, Any]:
         return {
             "host": self._options.host,
             "rank": rank.rank,
@@ -314,6 +315,7 @@ class Watcher:
             "substage": rank.log.substage,
             "last_line": rank.log.last_line,
             "exit": rank.exit(),
+            "ended_at": rank.exit().get("finished_at") or utc(now),
             "log": f"logs/{rank.path.name}.gz",
             "log_outcome": rank.log.outcome,
             "ready": rank.is_ready,

@@ -29,6 +29,7 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._watch_rule impo
 SHOW_EVERY, SHOW_PROGRESS_EVERY = 30.0, 5.0
 SAMPLE_EVERY = 30.0
 PROGRESS_EVERY = 10.0
+_WARNINGS_AT_MOST = 200
 
 
 class RankWatch:
@@ -48,7 +49,8 @@ class RankWatch:
         self._show = show
         self._began = now
         self._shown_at = self._sampled_at = self._progress_at = 0.0
-        self._shown = self._lease_told = ""
+        self._shown = ""
+        self._told: set[str] = set()
 
     @property
     def name(self) -> str:
@@ -140,13 +142,17 @@ class RankWatch:
             self.event(now, "progress", what=what, text=text[:200], stage=self.log.stage)
 
     def _take_problems(self, row: Mapping[str, Any], now: float) -> None:
-        for text in (str(row.get("gap") or ""), str(row.get("log_problem") or "")):
-            if text and text != self._lease_told:
-                self._lease_told = text
-                self.event(now, "warning", text=text)
-        if row.get("lease") is False and not self.over and self._lease_told != "lease":
-            self._lease_told = "lease"
-            self.event(now, "warning", text="the rank's lease is gone: nothing stops it when this watch ends")
+        problems = [str(row.get("gap") or ""), str(row.get("log_problem") or "")]
+        if row.get("lease") is False and not self.over:
+            problems.append("the rank's lease is gone: nothing stops it when this watch ends")
+        for text in problems:
+            self.warn(now, text)
+
+    def warn(self, now: float, text: str) -> None:
+        """Write a warning, each once."""
+        if text and text not in self._told and len(self._told) < _WARNINGS_AT_MOST:
+            self._told.add(text)
+            self.event(now, "warning", text=text[:300])
 
     def _show_progress(self, now: float) -> None:
         text = amounts(self.log.progress, self.sample)
@@ -155,7 +161,8 @@ class RankWatch:
         if due >= SHOW_EVERY or (changed and due >= SHOW_PROGRESS_EVERY):
             self._shown = self.log.progress
             quiet = now - self.activity.at
-            self.show(now, text + (f", quiet for {quiet:.0f} s" if quiet >= SHOW_EVERY else ""))
+            parts = [text, f"quiet for {quiet:.0f} s" if quiet >= SHOW_EVERY else ""]
+            self.show(now, ", ".join(part for part in parts if part))
 
     def exit(self) -> dict[str, Any]:
         """How it ended; nothing while it runs."""

@@ -13,6 +13,7 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._watch_files imp
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._watch_lines import amounts, plain, rank_line
 
 # Up so many lines and to their beginning; clear to the end of the line (ECMA-48: CPL, EL).
+QUIET_SECONDS = 30.0
 _UP, _CLEAR = "\x1b[{0}F", "\x1b[K"
 
 
@@ -56,10 +57,10 @@ class View:
 
     @staticmethod
     def _line(shown: _Shown, now: float) -> str:
-        text = shown.last or amounts(shown.progress, shown.sample)
         quiet = now - shown.at if shown.at and not shown.last else 0.0
-        text += f", quiet for {quiet:.0f} s" if quiet >= 30.0 else ""
-        return rank_line(shown.host, shown.rank, shown.stage, shown.substage, text)
+        parts = [shown.last or amounts(shown.progress, shown.sample)]
+        parts += [f"quiet for {quiet:.0f} s"] if quiet >= QUIET_SECONDS else []
+        return rank_line(shown.host, shown.rank, shown.stage, shown.substage, ", ".join(filter(None, parts)))
 
 
 def _take(shown: _Shown, event: dict[str, Any]) -> None:
