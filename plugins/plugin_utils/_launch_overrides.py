@@ -16,9 +16,9 @@ from dataclasses import replace
 from typing import Any
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
+from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._container import ContainerOptions
 from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._flags import OFF, ON, parse
 from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._model import (
-    ContainerOptions,
     Launch,
     RankLaunch,
     Secret,

@@ -13,17 +13,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
+from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._container import (
+    ContainerOptions,
+    Gpus,
+    Mount,
+)
 from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._flags import parse
 from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._model import (
     DECODE,
     DOCKER,
     PREFILL,
     PROCESS,
-    ContainerOptions,
-    Gpus,
     Image,
     Launch,
-    Mount,
     ProcessOptions,
     RankLaunch,
     Topology,

@@ -14,14 +14,16 @@ import shlex
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
-from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._model import (
+from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._container import (
     CDI,
     NO_GPUS,
     RUNTIME,
     ContainerOptions,
     Gpus,
-    Launch,
     Mount,
+)
+from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._model import (
+    Launch,
     RankLaunch,
     Secret,
 )

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
+from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._container import ContainerOptions
 from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._flags import ON, parse, shown
 from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._model import (
-    ContainerOptions,
     Launch,
     ProcessOptions,
     RankLaunch,

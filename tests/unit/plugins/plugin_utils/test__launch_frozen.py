@@ -12,13 +12,15 @@ import pytest
 from ansible_collections.gpufleet.baseline.plugins.module_utils._containers import describe
 from ansible_collections.gpufleet.baseline.plugins.module_utils._engine_argv import find_engine
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
-from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._difference import difference
-from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._model import (
+from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._container import (
     ContainerOptions,
     Gpus,
+    Mount,
+)
+from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._difference import difference
+from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._model import (
     Image,
     Launch,
-    Mount,
     RankLaunch,
     Secret,
     Topology,
@@ -64,6 +66,12 @@ def launch(**changes: Any) -> Launch:
     )
 
 
+def mounted(mount: dict[str, Any]) -> dict[str, Any]:
+    named = {"Name": mount["Source"]} if mount["Type"] == "volume" else {}
+    place = {"Source": mount["Source"], "Destination": mount["Target"]}
+    return {"Type": mount["Type"], **place, **named, "RW": not mount["ReadOnly"]}
+
+
 def inspect(made: Launch, rank: RankLaunch, **state: Any) -> dict[str, Any]:
     """What the Engine would say of the container of a rank, redacted as a record is."""
     body = create_body(made, rank, secrets={"HF_TOKEN": HIDDEN, "url": "https://<redacted url 111111>@x"})
@@ -86,13 +94,9 @@ def inspect(made: Launch, rank: RankLaunch, **state: Any) -> dict[str, Any]:
             "User": body.get("User", ""),
         },
         "HostConfig": body["HostConfig"],
-        "Mounts": [
-            {"Type": mount["Type"], "Source": mount["Source"], "Name": mount["Source"] if mount["Type"] == "volume" else None,
-             "Destination": mount["Target"], "RW": not mount["ReadOnly"]}
-            for mount in body["HostConfig"]["Mounts"]
-        ],
+        "Mounts": [mounted(mount) for mount in body["HostConfig"]["Mounts"]],
         "State": {"Status": "running", "Running": True, "StartedAt": "2026-12-01T00:00:00Z", **state},
-    }  # fmt: skip
+    }
 
 
 def container(found: dict[str, Any], image: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -9,14 +9,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
+from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._container import Mount
 from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._difference import apply, difference
 from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._flags import parse
-from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._model import (
-    Image,
-    Launch,
-    Mount,
-    Secret,
-)
+from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._model import Image, Launch, Secret
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils import _boundary_pin
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._launch_minimal import minimal
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._launch_official import official

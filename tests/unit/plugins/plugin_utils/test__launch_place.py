@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
+from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._container import Mount
 from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._model import (
     Image,
     Launch,
-    Mount,
     ProcessOptions,
 )
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils import _boundary_pin

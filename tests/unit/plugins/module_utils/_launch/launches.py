@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._model import (
+from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._container import (
     ContainerOptions,
+    Mount,
+)
+from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._model import (
     Image,
     Launch,
     LeftOut,
-    Mount,
     RankLaunch,
     Secret,
     Topology,

@@ -9,13 +9,15 @@ from dataclasses import replace
 
 import pytest
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
-from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._difference import apply, difference
-from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._model import (
+from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._container import (
     ContainerOptions,
     Gpus,
+    Mount,
+)
+from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._difference import apply, difference
+from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._model import (
     Image,
     Launch,
-    Mount,
     ProcessOptions,
     Secret,
 )

@@ -9,9 +9,11 @@ from dataclasses import replace
 
 import pytest
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
-from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._model import (
+from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._container import (
     ContainerOptions,
     Gpus,
+)
+from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._model import (
     Image,
     Launch,
     ProcessOptions,

@@ -13,11 +13,13 @@ from dataclasses import replace
 import pytest
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
 from ansible_collections.gpufleet.baseline.plugins.module_utils._launch import _render
-from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._model import (
+from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._container import (
     ContainerOptions,
     Gpus,
-    Launch,
     Mount,
+)
+from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._model import (
+    Launch,
     ProcessOptions,
     RankLaunch,
     Secret,
