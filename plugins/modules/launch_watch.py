@@ -12,7 +12,7 @@ version_added: 0.1.0
 author:
   - the gpufleet.baseline authors (@gpufleet)
 description:
-  - Watches ranks that M(gpufleet.baseline.launch) has started, stage by stage, until the group is ready, a rank
+  - Watches ranks that were started, stage by stage, until the group is ready, a rank
     ends, nothing progresses any more, or the time is over. Every host of the group watches its own ranks; the
     wait ends for all of them together.
   - On the controller it is a loop of short calls, each of which waits a few seconds for news on the host and ends
@@ -43,7 +43,7 @@ attributes:
 options:
   ranks:
     description:
-      - What M(gpufleet.baseline.launch) returned for this host as RV(gpufleet.baseline.launch#module:ranks).
+      - The handles of the ranks that were started on this host.
       - A rank may also have C(api_port), the port on which it serves, and C(gpus), the UUIDs of its GPUs. Where
         the run has a F(launch.json), both are taken from there.
     type: list
