@@ -9,11 +9,8 @@ import re
 from typing import List, Optional
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log import _markers as marks
-from ansible_collections.gpufleet.baseline.plugins.module_utils._log._blocks import (
-    LAUNCHER,
-    Block,
-    BlockBuilder,
-)
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log._block import LAUNCHER, Block
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log._blocks import BlockBuilder
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._clock import LogClock, parse_text
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._grammar import RAW, Line, parse
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._run import Run

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Dict, List, Optional
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._analysis import Analysis
-from ansible_collections.gpufleet.baseline.plugins.module_utils._log._blocks import WARNING, Block
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log._block import WARNING, Block
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._clock import YEAR
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._grammar import KERNEL
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._run import Run

@@ -4,17 +4,28 @@
 """Lines that belong together put together: error records, tracebacks, single telling lines (private to the
 collection).
 
-A block keeps the chain of exceptions in the order printed, the frames of each, and the number of its
-first line. Several processes may write at the same time, so every process has its own open blocks: one
+Several processes may write at the same time, so every process has its own open blocks: one
 for records, one for raw text.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, Optional, Tuple
 
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log._block import (
+    ERROR,
+    FRAME,
+    LAUNCHER,
+    MAX_FRAMES,
+    MAX_LINES,
+    TRACE,
+    TRACEBACK,
+    WARNING,
+    Block,
+    Growing,
+    Raised,
+)
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._grammar import (
     KERNEL,
     NCCL,
@@ -24,16 +35,8 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._log._grammar im
     Line,
 )
 
-TRACEBACK, ERROR, WARNING, LAUNCHER = "traceback", "error", "warning", "launcher"
-_MAX_LINES = 80
-_MAX_FRAMES = 120
-_MAX_EXCEPTIONS = 12
 _PATIENCE = 400
 
-_TRACE = re.compile(r"[ |+]*(?:Exception Group )?Traceback \(most recent call last\):")
-_FRAME = re.compile(r'[ |]*File "(?P<file>[^"]*)", line \d+(?:, in (?P<name>\S+))?')
-_RAISED = re.compile(r"[A-Za-z_][\w.]*(?:\(\w+\))?(?:: ?|$)")
-_CHAIN = re.compile(r"(?:The above exception was the direct cause|During handling of the above exception)")
 _TYPED = re.compile(
     r"(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure|Timeout)|Exception)(?:: |$)"
 )
@@ -57,117 +60,6 @@ LAUNCH_START = re.compile(
     r"|(?:Warning|Normal) +[A-Z]\w+ |ERROR: .*(?:pull|manifest|image)|Error: .*(?:ImagePull|image)"
 )
 
-
-@dataclass
-class Raised:
-    """One exception of a chain."""
-
-    line: int
-    text: str
-    frames: List[str] = field(default_factory=list)
-    more: List[str] = field(default_factory=list)
-
-    @property
-    def whole(self) -> str:
-        """Its text with all its lines."""
-        return "\n".join([self.text] + self.more)
-
-
-@dataclass
-class Block:
-    """Something a process said that may be a failure."""
-
-    kind: str
-    line: Line
-    first: int
-    last: int
-    order: int
-    header: str = ""
-    body: List[str] = field(default_factory=list)
-    body_lines: List[int] = field(default_factory=list)
-    raised: List[Raised] = field(default_factory=list)
-    detached: bool = False  # a thread's or a destructor's exception: the process went on
-    cut: bool = False  # starts or ends in the middle of a traceback
-    after_ready: bool = False
-    stage: Tuple[str, str] = ("", "")
-    time: Optional[float] = None
-    floor: Optional[float] = None  # the latest time that the log had shown before it
-    frames: List[str] = field(default_factory=list)
-
-    @property
-    def whole(self) -> str:
-        """All of its text."""
-        parts = [self.header] + self.body
-        for raised in self.raised:
-            parts.append(raised.whole)
-        return "\n".join(parts)
-
-    def line_with(self, texts: Sequence[str]) -> int:
-        """The line outside tracebacks that holds one of the texts; else the first exception's, else the
-        block's first.
-        """
-        if not any(text in self.header for text in texts):
-            for number, line in zip(self.body_lines, self.body):
-                if any(text in line for text in texts):
-                    return number
-        return self.raised[0].line if self.raised else self.first
-
-
-def _frame_name(frame: re.Match[str]) -> str:
-    """file:function of a line of a traceback."""
-    return frame["file"].rpartition("/")[2] + ":" + (frame["name"] or "")
-
-
-class _Open:
-    """A block that is still growing."""
-
-    def __init__(self, block: Block, state: str) -> None:
-        self.block = block
-        self.state = state
-        self.size = 0
-
-    def add(self, number: int, text: str) -> None:
-        block = self.block
-        block.last = max(block.last, number)
-        self.size += 1
-        if _TRACE.match(text):
-            self.state, block.frames, block.kind = (
-                "frames",
-                [],
-                TRACEBACK if block.kind != WARNING else WARNING,
-            )
-        elif self.state == "frames":
-            self._frame(number, text)
-        elif self.state == "header" and _FRAME.match(text):
-            block.cut = True
-            self.state = "frames"
-            self._frame(number, text)
-        elif _CHAIN.match(text):
-            self.state = "chain"
-        elif self.state == "message" and block.raised:
-            if len(block.raised[-1].more) < _MAX_LINES:
-                block.raised[-1].more.append(text)
-            nested = _FRAME.match(text)  # Ray prints a worker's traceback inside its own message
-            if nested is not None and len(block.raised[-1].frames) < 2 * _MAX_FRAMES:
-                block.raised[-1].frames.append(_frame_name(nested))
-        elif self.state == "header" and len(block.body) < _MAX_LINES:
-            block.body.append(text)
-            block.body_lines.append(number)
-
-    def _frame(self, number: int, text: str) -> None:
-        block = self.block
-        frame = _FRAME.match(text)
-        if frame is not None:
-            if len(block.frames) >= _MAX_FRAMES:
-                del block.frames[_MAX_FRAMES // 2]
-            block.frames.append(_frame_name(frame))
-        elif _RAISED.match(text):
-            if len(block.raised) < _MAX_EXCEPTIONS:
-                block.raised.append(Raised(number, text, block.frames))
-            block.frames = []
-            self.state = "message"
-
-
 Key = Tuple[str, Optional[int], str]
 
 
@@ -183,7 +75,7 @@ class BlockBuilder:
         self._done = done
         self._begun = begun  # told of each block at its first line, to note where the engine was then
         self._telling = telling  # whether a single line of this kind deserves a block
-        self._open: Dict[Key, _Open] = {}
+        self._open: Dict[Key, Growing] = {}
         self._orders = 0
 
     @property
@@ -254,13 +146,13 @@ class BlockBuilder:
             return True
         if _SWALLOWED.match(text):
             return True
-        if _TRACE.match(text):
+        if TRACE.match(text):
             return self._trace(key, line)
         if held is not None:
             if held.state in ("frames", "chain"):
                 return False  # another process's line in the middle of a traceback
             self._close(key)
-        if _FRAME.match(text):
+        if FRAME.match(text):
             self._start(key, TRACEBACK, line, "frames").block.cut = True
             self._open[key].add(line.number, text)
         elif _IGNORED_TRACE.match(text):
@@ -290,22 +182,22 @@ class BlockBuilder:
         return True
 
     @staticmethod
-    def _continues(held: _Open, text: str) -> bool:
-        if held.size >= 4 * _MAX_LINES + _MAX_FRAMES * 3:
+    def _continues(held: Growing, text: str) -> bool:
+        if held.size >= 4 * MAX_LINES + MAX_FRAMES * 3:
             return False
         if held.state == "chain":
-            return not text.strip() or bool(_TRACE.match(text))
+            return not text.strip() or bool(TRACE.match(text))
         if held.state == "frames":
             return not _OWN_LINE.match(text) and not _PYTHON_WARNING.match(text)
         if (
-            _TRACE.match(text)
+            TRACE.match(text)
             or _SWALLOWED.match(text)
             or _OWN_LINE.match(text)
             or _PYTHON_WARNING.match(text)
         ):
             return False
         if held.state == "message":
-            return len(held.block.raised[-1].more) < _MAX_LINES and not (
+            return len(held.block.raised[-1].more) < MAX_LINES and not (
                 _TYPED.match(text) and not text.startswith("nccl")
             )
         if held.block.detached:
@@ -323,17 +215,17 @@ class BlockBuilder:
         self._begun(block)
         self._done(block)
 
-    def _start(self, key: Key, kind: str, line: Line, state: str) -> _Open:
+    def _start(self, key: Key, kind: str, line: Line, state: str) -> Growing:
         self._orders += 1
         header = line.message if state == "header" else ""
         block = Block(kind, line, line.number, line.number, self._orders, header=header)
-        if header and _TRACE.match(header):
+        if header and TRACE.match(header):
             block.header = ""
         self._begun(block)
-        self._open[key] = held = _Open(block, state)
-        if header and _TRACE.match(header) and kind == ERROR:
+        self._open[key] = held = Growing(block, state)
+        if header and TRACE.match(header) and kind == ERROR:
             held.add(line.number, header)
-        elif header and _FRAME.match(header):
+        elif header and FRAME.match(header):
             block.header, block.cut = "", True
             held.add(line.number, header)
         return held

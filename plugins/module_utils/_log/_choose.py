@@ -17,14 +17,14 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._log._attempt im
     Candidate,
     Part,
 )
-from ansible_collections.gpufleet.baseline.plugins.module_utils._log._blocks import (
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log._block import (
     ERROR,
     LAUNCHER,
     TRACEBACK,
     WARNING,
 )
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._grammar import C10D, NCCL, RAW
-from ansible_collections.gpufleet.baseline.plugins.module_utils._log._run import role_of
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log._process import role_of
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._signature import (
     CONSEQUENCE,
     LIKELY,

@@ -28,8 +28,8 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._log._explain im
     logs_named,
 )
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._outside import ContainerEnd
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log._process import role_of
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._quiet import not_failed, still
-from ansible_collections.gpufleet.baseline.plugins.module_utils._log._run import role_of
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._signature import LIKELY
 
 # Classes that show only where an asynchronous failure surfaced, or what a peer saw of it.

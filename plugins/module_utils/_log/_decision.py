@@ -12,7 +12,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._log import _ran
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._attempt import Log, Part
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._choose import Choice
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._outside import KernelWord
-from ansible_collections.gpufleet.baseline.plugins.module_utils._log._run import role_of
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log._process import role_of
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._signature import SERVICE
 
 HIGH, MEDIUM, LOW = "high", "medium", "low"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import List, Mapping, Optional, Tuple
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._attempt import Log
-from ansible_collections.gpufleet.baseline.plugins.module_utils._log._blocks import LAUNCHER, Block
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log._block import LAUNCHER, Block
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._grammar import Line
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._signatures import (
     Finding,

@@ -11,7 +11,7 @@ from typing import Dict, List, Optional, Set, Tuple
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._attempt import Candidate, Part
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._clock import show
-from ansible_collections.gpufleet.baseline.plugins.module_utils._log._run import Process, role_of
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log._process import Process, role_of
 
 _MAX_ROWS = 1024
 _FRAME_OWNERS: Tuple[Tuple[str, str], ...] = (

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Dict, List, Optional, Set, Tuple
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log import _markers as marks
-from ansible_collections.gpufleet.baseline.plugins.module_utils._log._blocks import Block
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log._block import Block
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._grammar import (
     C10D,
     KERNEL,
@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._log._grammar im
     Line,
     dimensions,
 )
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log._process import Process, Step, precision
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._traffic import Traffic, options_of
 
 _MAX_BLOCKS = 2000
@@ -36,65 +37,6 @@ _GROUP = re.compile(r"world_size=(\d+), local_world_size=(\d+)")
 _IN_WORLD = re.compile(r"rank (\d+) in world size (\d+) is assigned")
 _NODE = re.compile(r"(?:node_rank=|data_parallel_rank \d+ from node_rank )(\d+)")
 _SIZES = re.compile(r"\b(tensor|pipeline|data)_parallel_size=(\d+)")
-
-
-@dataclass
-class Step:
-    """A stage that a process was in."""
-
-    stage: str
-    substage: str
-    line: int
-    entered: Optional[float]
-    left: Optional[float] = None
-    progress: Optional[str] = None
-
-
-@dataclass
-class Process:
-    """One process of a run."""
-
-    name: str
-    pid: Optional[int]
-    host: str = ""
-    rank: Optional[int] = None
-    local_rank: Optional[int] = None
-    steps: List[Step] = field(default_factory=list)
-    last_line: int = 0
-    last_time: Optional[float] = None
-
-    @property
-    def place(self) -> Tuple[str, str]:
-        """The stage it is in."""
-        return (self.steps[-1].stage, self.steps[-1].substage) if self.steps else ("", "")
-
-    @property
-    def role(self) -> str:
-        """api, engine, worker or main."""
-        return role_of(self.name)
-
-
-def _precision(name: str) -> int:
-    """How much a process name tells: multiprocessing's own name, the part it plays, its place in the
-    groups.
-    """
-    if not name:
-        return 0
-    if dimensions(name):
-        return 3
-    return 1 if name.startswith("VllmWorker-") or name == "MainProcess" else 2
-
-
-def role_of(name: str) -> str:
-    """The part that a process plays, from its name."""
-    lowered = name.lower()
-    if "worker" in lowered:
-        return "worker"
-    if "enginecore" in lowered:
-        return "engine"
-    if lowered.startswith(("apiserver", "rustfrontend", "dpcoordinator", "dpsupervisor")):
-        return "api"
-    return name if name in ("docker", "kernel") else "main"
 
 
 @dataclass
@@ -157,7 +99,7 @@ class Run:
             if len(self.processes) >= _MAX_PROCESSES:
                 return None
             process = self.processes[key] = Process(line.process, line.pid, ray)
-        elif _precision(line.process) > _precision(process.name):
+        elif precision(line.process) > precision(process.name):
             process.name = line.process  # Worker becomes Worker_TP3
         if line.local_rank is not None and process.local_rank is None:
             process.local_rank = line.local_rank

@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._log import (
     _table_serving,
     _table_weights,
 )
-from ansible_collections.gpufleet.baseline.plugins.module_utils._log._blocks import (
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log._block import (
     ERROR,
     TRACEBACK,
     Block,

@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._log._attempt im
     judged,
     share_clock,
 )
-from ansible_collections.gpufleet.baseline.plugins.module_utils._log._blocks import WARNING
+from ansible_collections.gpufleet.baseline.plugins.module_utils._log._block import WARNING
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._clock import YEAR, from_epoch, show
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._compare import relation
 from ansible_collections.gpufleet.baseline.plugins.module_utils._log._decide import decide
