@@ -115,7 +115,15 @@ def test_t5_fewer_rows_than_pci_functions_is_an_error(stub: Stub, monkeypatch: p
     assert len(answers["query"].value["gpus"]) == 2
 
 
-def test_t5_more_rows_than_the_bus_shows_is_no_error(stub: Stub) -> None:
+def test_t5_more_rows_than_pci_functions_is_an_error(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+    stub(HEALTHY)
+    monkeypatch.setattr(_smi_run, "expected_gpus", lambda: ["0000:00:06.0"])
+    answer = ask()["query"]
+    assert (answer.outcome, len(answer.value["gpus"])) == ("error", 2)
+    assert answer.message == "nvidia-smi lists 2 GPUs, the PCI bus has 1 of NVIDIA"
+
+
+def test_t5_without_a_bus_to_read_rows_are_compared_with_nothing(stub: Stub) -> None:
     stub(HEALTHY)
     assert ask()["query"].outcome == "ok"
 

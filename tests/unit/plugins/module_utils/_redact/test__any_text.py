@@ -12,12 +12,13 @@ import os
 from typing import Iterator
 from urllib.parse import quote
 
+import pytest
 from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._find import find_secrets
 from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._known import KnownValues
 from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._lines import LineFilter
 from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._redactor import Redactor
 from ansible_collections.gpufleet.baseline.plugins.module_utils._redact._stream import RedactingStream
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 KEY = b"a key of a reproduction in tests"
@@ -190,10 +191,32 @@ def test_redacting_twice_is_redacting_once(text: bytes) -> None:
 def test_blocks_and_windows_do_not_matter(cut: tuple[bytes, list[int]], window: int, lookahead: int) -> None:
     text, cuts = cut
     text *= 6
+    # A value runs to the end of its line at most; the stand-in of one that no window can hold is made of its beginning.
+    assume(max(map(len, text.splitlines(keepends=True)), default=0) < window + lookahead)
     whole = knowing()
     expected = whole.redact_bytes(text)
     stream = RedactingStream(whole._find_and_learn, whole._replacement, window, lookahead)
     assert in_blocks(stream, text, cuts) == expected
+
+
+ONE_LINE = (
+    b"HF_TOKEN"
+    * 10
+    + b": HF_TOKEN2026-08-09T10:00:00.123456789Z stderr 2026-08-09T10:00:00.123456789Z stderr "
+    b"(EngineCore pid=270) INFO 08-09 10:00:00 [core.py:121] "
+) * 6
+
+
+@pytest.mark.parametrize(("lookahead", "same"), [(1200, False), (1400, True)])
+def test_a_value_that_no_window_can_hold_is_gone_as_well(lookahead: int, same: bool) -> None:
+    """Only its stand-in is another one than in one go."""
+    whole = knowing()
+    expected = whole.redact_bytes(ONE_LINE)
+    stream = RedactingStream(whole._find_and_learn, whole._replacement, 40, lookahead)
+    answer = in_blocks(stream, ONE_LINE, [])
+    assert (answer == expected) is same
+    assert b"INFO" not in expected
+    assert b"INFO" not in answer
 
 
 @relaxed
