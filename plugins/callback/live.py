@@ -39,7 +39,8 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._watch_lines imp
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._watch_view import View
 
 LIVE_VARIABLE = "GPUFLEET_BASELINE_LIVE"
-OPENS_A_RUN, WATCHES = "gpufleet.baseline.run_dir", "gpufleet.baseline.launch_watch"
+OPENS_A_RUN = "gpufleet.baseline.run_dir"
+WATCHES = "gpufleet.baseline.launch_watch"
 REDRAW_SECONDS = 1.0
 
 

@@ -102,7 +102,7 @@ class RankWatch:
         if text:
             self._file.append(text)
             self._take_change(self.log.feed(text, now), now)
-        if row["unfinished"] and self.activity.bar(now, message(str(row["unfinished"]))):
+        if row["unfinished"] and self.activity.progress_bar(now, message(str(row["unfinished"]))):
             self._progress_event(now, "a line", message(str(row["unfinished"])))
 
     def _take_change(self, change: Change, now: float) -> None:

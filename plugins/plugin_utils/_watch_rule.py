@@ -103,7 +103,7 @@ class Activity:
         """Take in the newest line that is neither a warning nor a known heartbeat; whether it is progress."""
         return self._progress(now, "a line" if self._says_something(text) else "")
 
-    def bar(self, now: float, text: str) -> str:
+    def progress_bar(self, now: float, text: str) -> str:
         """Take in a line that is not finished: a progress bar that is redrawn counts when its count has moved."""
         return self._progress(now, "a line" if _COUNT.search(text) and self._moved(text) else "")
 

@@ -211,19 +211,21 @@ def test_secrets_come_from_the_callers_environment(docker: Any, image: str) -> N
             "8192",
         ),
     )
-    first, second, run = round_trip(docker, name, image, {**secret, "API_KEY": "canary-2 x"})
+    first, second, run = round_trip(
+        docker, name, image, {**secret, "API_KEY": "canary-2 x", "API_KEY_2": "canary-3"}
+    )
     assert "canary" not in run.text().lower()
-    assert run.secrets == ["API_KEY", "HF_TOKEN", "HTTPS_PROXY", "VLLM_API_KEY"]
+    assert run.secrets == ["API_KEY", "API_KEY_2", "HF_TOKEN", "HTTPS_PROXY", "VLLM_API_KEY"]
     assert second["Config"]["Env"] == first["Config"]["Env"]
     assert second["Args"] == [
         "9",
         "--api-key",
         "canary-2 x",
-        "--api-key=canary-2 x",
+        "--api-key=canary-3",
         "--max-num-batched-tokens",
         "8192",
     ]
-    assert "# set before: API_KEY HF_TOKEN HTTPS_PROXY VLLM_API_KEY" in run.text()
+    assert "# set before: API_KEY API_KEY_2 HF_TOKEN HTTPS_PROXY VLLM_API_KEY" in run.text()
 
 
 def test_seccomp_profile_is_a_file_beside_the_command(

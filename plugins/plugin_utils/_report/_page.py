@@ -15,6 +15,7 @@ from typing import Any
 
 import jinja2
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._sheet import plain
+from markupsafe import Markup
 
 TEMPLATES = Path(__file__).parent
 
@@ -33,6 +34,11 @@ class Section:
         return self.heading.lower().replace(" ", "-")
 
 
+def _shown(value: Any) -> Any:
+    """Texts lose what acts on a terminal or turns the direction of writing; what is marked as HTML already did."""
+    return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
 def render(title: str, verdict: str, summary: str, sections: Sequence[Section], verify: str) -> bytes:
     """The page; ``verdict`` is one word, ``verify`` the command that checks the checksums."""
     environment = jinja2.Environment(
@@ -41,7 +47,7 @@ def render(title: str, verdict: str, summary: str, sections: Sequence[Section], 
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: plain(value) if type(value) is str else value,
+        finalize=_shown,
     )
     page: str = environment.get_template("page.html.j2").render(
         title=title, verdict=verdict, summary=summary, sections=sections, verify=verify

@@ -44,9 +44,11 @@ def test_the_end_of_a_process_ends_the_wait(process, how):
 
     if how == "descriptor" and not hasattr(os, "pidfd_open"):
         pytest.skip("this Python knows no process descriptors")
-    opened = {"descriptor": None, "no descriptors": None, "refused": refused}[how]
-    if how == "no descriptors":
-        _missing, opened = None, lambda _pid: _watch_wait._no_descriptors()
+
+    def unknown(_pid):
+        return _watch_wait._no_descriptors()
+
+    opened = {"descriptor": None, "no descriptors": unknown, "refused": refused}[how]
     threading.Timer(0.2, process.stdin.close).start()
     assert wait_for_end([os.getpid(), process.pid], FOR_EVER, opened)
 

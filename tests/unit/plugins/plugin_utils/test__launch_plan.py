@@ -30,9 +30,14 @@ def asked(**changes: Any) -> _launch_plan.Asked:
     return _launch_plan.Asked(**values)
 
 
-def made(ids: dict[str, str] | None = IDS, today: datetime.date = TODAY, **changes: Any) -> Launch:
+def made(ids_known: bool = True, today: datetime.date = TODAY, **changes: Any) -> Launch:
     wanted = asked(**changes)
-    return _launch_plan.plan(wanted, _launch_plan.recipe_of(wanted.source, wanted.choice, today), PLACES, ids)
+    return _launch_plan.plan(
+        wanted,
+        _launch_plan.recipe_of(wanted.source, wanted.choice, today),
+        PLACES,
+        IDS if ids_known else None,
+    )
 
 
 def test_a_minimal_launch() -> None:
@@ -135,7 +140,7 @@ def test_what_is_shown_fits_and_says_all(name: str, model: str) -> None:
 
 
 def test_an_image_that_nobody_has_looked_for_is_shown_as_such() -> None:
-    launch = made(ids=None)
+    launch = made(ids_known=False)
     assert "(id not measured)" in "\n".join(_launch_shown.render(launch, "", {}))
 
 

@@ -20,13 +20,13 @@ GIB = 1024 * MIB
 LIMIT = {"weights": 900.0, "engine": 900.0, "container": 120.0}
 
 
-def watched(stage, samples, limits=LIMIT, step=30.0):
+def watched(stage, samples, step=30.0):
     """When a single rank counts as hung, None if it never does."""
     activity = Activity(0.0)
     for number, sample in enumerate(samples, 1):
         now = number * step
         activity.sample(now, sample)
-        if pace([Seen("a rank 0", stage, activity.at, activity.what)], now, limits).stalled:
+        if pace([Seen("a rank 0", stage, activity.at, activity.what)], now, LIMIT).stalled:
             return now
     return None
 
@@ -115,10 +115,10 @@ def test_a_count_that_moves_always_tells_something():
 
 def test_a_bar_counts_when_it_moves():
     activity = Activity(0.0)
-    assert activity.bar(1.0, "Capturing CUDA graphs: 34%|███▍      | 12/35 [00:03<00:05]")
-    assert not activity.bar(2.0, "Capturing CUDA graphs: 34%|███▍      | 12/35 [00:04<00:06]")
-    assert activity.bar(3.0, "Capturing CUDA graphs: 37%|███▋      | 13/35 [00:04<00:06]")
-    assert not activity.bar(4.0, "something without a count")
+    assert activity.progress_bar(1.0, "Capturing CUDA graphs: 34%|███▍      | 12/35 [00:03<00:05]")
+    assert not activity.progress_bar(2.0, "Capturing CUDA graphs: 34%|███▍      | 12/35 [00:04<00:06]")
+    assert activity.progress_bar(3.0, "Capturing CUDA graphs: 37%|███▋      | 13/35 [00:04<00:06]")
+    assert not activity.progress_bar(4.0, "something without a count")
     assert activity.at == 3.0
 
 

@@ -78,8 +78,8 @@ def test_the_changes_lead_from_one_launch_to_the_other(before: Launch, after: La
     made = apply(before, difference(before, after))
     assert difference(made, after) == []
     assert variables(made) is not None
-    back = apply(made, difference(after, before))
-    assert difference(back, before) == []
+    way_back = difference(made, before)
+    assert difference(apply(made, way_back), before) == []
 
 
 @given(LAUNCH, LAUNCH)
