@@ -29,12 +29,12 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate import (
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._facts import HostFacts
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._rule import Case, Options
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._waivers import parse_waivers
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._plain import plain
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._report import _page as _report_page
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._report._gate_section import (
     gate_section,
     score_section,
 )
-from ansible_collections.gpufleet.baseline.plugins.plugin_utils._sheet import plain
 
 DOCUMENT = "__gate_document"
 JUDGED = "__gate_judged"

@@ -30,7 +30,7 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._attempt_files i
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._boundary import Choice
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._launch_image import id_in_facts
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._launch_official import READY_TIMEOUT
-from ansible_collections.gpufleet.baseline.plugins.plugin_utils._sheet import plain
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._plain import plain
 
 
 class ActionModule(ActionBase):

@@ -14,13 +14,14 @@ from ansible import context
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._carried_action import CarriedActionBase
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._plain import plain
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._run import Run
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._transfer import (
     notice_a_cut_connection,
     one_line,
 )
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._watch_files import launch_ranks
-from ansible_collections.gpufleet.baseline.plugins.plugin_utils._watch_lines import clean_command, plain
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._watch_lines import clean_command
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._watch_loop import (
     ConnectionLost,
     Member,

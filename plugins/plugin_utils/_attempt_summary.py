@@ -9,9 +9,9 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.baseline.plugins.plugin_utils._sheet import observation, plain
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._plain import WIDTH, plain
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._sheet import observation
 
-WIDTH = 100
 LABEL = 16
 STAGES = ("container", "devices", "weights", "engine", "api")
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.baseline.plugins.plugin_utils._sheet import plain
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._plain import clip, plain
 
-WIDTH = 100
 ROWS = 8
 MIB = 1024 * 1024
 ANSWERED = "answered"
@@ -29,10 +28,10 @@ def render(title: str, requests: Sequence[Mapping[str, Any]], where: Sequence[tu
     if len(requests) > ROWS:
         lines.append(f"({len(requests) - ROWS} earlier ones are kept in the run)")
     for request in requests[-ROWS:]:
-        lines.append(_fit(_row(request)))
+        lines.append(clip(plain(_row(request))))
         note = request.get("disturbed") or request.get("message") or _note(request)
         if note:
-            lines.append(_fit(f"    {note}"))
+            lines.append(clip(plain(f"    {note}")))
     for label, text in where:
         lines.append(f"{label:<12}{text}")
     return lines
@@ -61,8 +60,3 @@ def _note(request: Mapping[str, Any]) -> str:
     return next(
         (attempt["message"] for attempt in request.get("attempts") or [] if attempt.get("message")), ""
     )
-
-
-def _fit(text: str) -> str:
-    text = plain(" ".join(text.split("\n")))
-    return text if len(text) <= WIDTH else text[: WIDTH - 3] + "..."

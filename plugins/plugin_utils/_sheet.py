@@ -9,15 +9,14 @@ The document is ``gpufleet.baseline/sheet/1``; the table of changes of a ladder 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._plain import plain
+
 SCHEMA = "gpufleet.baseline/sheet/1"
 FIRST = "none: the first attempt"
-# Escape sequences, control characters but tab and newline, and what turns the direction of writing.
-_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True)
@@ -109,11 +108,6 @@ def markdown(document: Mapping[str, Any]) -> str:
     if document["command"]:
         lines += ["", "Command:", "", *("    " + plain(line) for line in document["command"].splitlines())]
     return "\n".join(lines) + "\n"
-
-
-def plain(text: str) -> str:
-    """Text without escape sequences and control characters, so that a log line cannot act on a terminal."""
-    return _ESCAPES.sub("", text)
 
 
 def _cell(text: str) -> str:

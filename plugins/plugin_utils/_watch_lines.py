@@ -10,37 +10,16 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-WIDTH = 100
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._plain import clip, plain
+
 _GIB = 1024**3
-# CSI, OSC and other strings with their end, two-character sequences (ECMA-48); what is left of C0, DEL and C1 goes too.
-_ESCAPE = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
-    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
-    r"|\x1b[ -/]*[0-~]?"
-)
-_BIDIRECTIONAL = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 _STAMP = re.compile(r"^(?:\d{4}-\d\d-\d\dT[\d:.]+Z|-) (?:stdout|stderr|invalid) ")
-
-
-def plain(text: str) -> str:
-    """Text without escape sequences, control characters and marks that turn the direction of writing."""
-    text = _ESCAPE.sub("", text)
-    return "".join(
-        " " if character == "\t" else character
-        for character in text
-        if character == "\t" or (character.isprintable() and character not in _BIDIRECTIONAL)
-    )
 
 
 def message(line: str) -> str:
     """The newest part of a log line, without the runtime's time and stream: of a redrawn bar the last state."""
     parts = [part for part in _STAMP.sub("", line).split("\r") if part.strip()]
     return " ".join(plain(parts[-1]).split()) if parts else ""
-
-
-def clip(text: str, width: int = WIDTH) -> str:
-    """The text, or its beginning where it is longer."""
-    return text if len(text) <= width else text[: width - 3] + "..."
 
 
 def rank_line(host: str, rank: int, stage: str, substage: str, text: str) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
 from ansible_collections.gpufleet.baseline.plugins.module_utils._times import utc
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._plain import clip, plain
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._run import safe_name, write_json
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._watch_files import (
     WATCH,
@@ -24,7 +25,6 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._watch_files imp
     events_path,
     shared_deadline,
 )
-from ansible_collections.gpufleet.baseline.plugins.plugin_utils._watch_lines import clip, plain
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._watch_rank import RankWatch
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._watch_rule import Pace, Seen, pace
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._plain import plain
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._watch_files import WATCH, Tail
-from ansible_collections.gpufleet.baseline.plugins.plugin_utils._watch_lines import amounts, plain, rank_line
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._watch_lines import amounts, rank_line
 
 # Up so many lines and to their beginning; clear to the end of the line (ECMA-48: CPL, EL).
 QUIET_SECONDS = 30.0

@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._rule impo
     WARN,
     days_ago,
 )
-from ansible_collections.gpufleet.baseline.plugins.plugin_utils._sheet import plain
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._plain import plain
 
 WIDTH = 100
 MARK, RULE, WHO = 11, 20, 18

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-from ansible_collections.gpufleet.baseline.plugins.plugin_utils._sheet import plain
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._plain import plain
 from markupsafe import Markup
 
 TEMPLATES = Path(__file__).parent

@@ -5,13 +5,11 @@
 
 from __future__ import annotations
 
-import pytest
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._plain import WIDTH, plain
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._watch_lines import (
-    WIDTH,
     amounts,
     clean_command,
     message,
-    plain,
     rank_line,
 )
 from hypothesis import given
@@ -29,43 +27,9 @@ PIECES = st.lists(
 ).map("".join)
 
 
-@given(PIECES)
-def test_nothing_but_printable_characters_is_left(text):
-    found = plain(text)
-    assert all(character.isprintable() for character in found)
-    assert "\u202e" not in found
-
-
-@given(PIECES)
-def test_what_is_plain_stays_as_it_is(text):
-    once = plain(text)
-    assert plain(once) == once
-
-
-@given(st.text(st.characters(codec="ascii", min_codepoint=32, max_codepoint=126)))
-def test_plain_words_lose_nothing(text):
-    assert plain(text) == text
-
-
 @given(PIECES, st.integers(0, 10**6), PIECES)
 def test_a_line_of_a_rank_fits(host, rank, text):
     assert len(rank_line(host, rank, "engine", "graph-capture", plain(text))) <= WIDTH
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("\x1b[1;36m(APIServer pid=1)\x1b[0;0m INFO ready", "(APIServer pid=1) INFO ready"),
-        ("\x1b]0;owned\x07text", "text"),
-        ("\x1b]52;c;ZWNobyBoaQ==\x1b\\text", "text"),
-        ("a\x08\x08b", "ab"),
-        ("tab\tstop", "tab stop"),
-        ("\x9b31mred", "red"),
-        ("\x1b(Bplain", "plain"),
-    ],
-)
-def test_known_sequences(text, shown):
-    assert plain(text) == shown
 
 
 def test_of_a_redrawn_bar_the_last_state():
