@@ -341,7 +341,8 @@ def _signature(evidence: Evidence, found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _exit_word(state: Mapping[str, Any]) -> str:
-    if state.get("running"):
+    # The watch tells how a rank ended, and nothing of one that runs.
+    if not state or state.get("running"):
         return "running"
     if state.get("oom_killed"):
         return "out of memory"

@@ -100,8 +100,11 @@ def test_without_a_word_in_the_logs_the_rank_that_ended_first_is_named() -> None
 
 @pytest.mark.parametrize("ends", [("hung", "hung"), ("deadline", "sibling"), ("hung", "sibling")])
 def test_no_progress_is_hung(ends: tuple[str, str]) -> None:
-    watched = {host: {"outcome": end, "stage": "engine"} for host, end in zip(READY, ends, strict=True)}
+    watched = {
+        host: {"outcome": end, "stage": "engine", "exit": {}} for host, end in zip(READY, ends, strict=True)
+    }
     verdict = attempt(watched=watched, requests=())
+    assert verdict["signature"]["exit"] == "running"
     assert (verdict["outcome"], verdict["stage"], verdict["failure_class"]) == ("hung", "engine", "hang")
 
 
