@@ -30,9 +30,8 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._watch_loop impo
     World,
 )
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._watch_rule import limits_with
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._watch_view import LIVE_VARIABLE
 
-# Set by the callback gpufleet.baseline.live for its workers: it draws the ranks itself.
-LIVE_VARIABLE = "GPUFLEET_BASELINE_LIVE"
 # Options of the action alone.
 _OWN = ("run", "deadline", "stage_limits", "unreachable_seconds", "linger_seconds")
 
@@ -56,7 +55,7 @@ class ActionModule(CarriedActionBase):
         try:
             return {"changed": False, **self._watch(host, own, arguments, variables)}
         except (BaselineError, ValueError, OSError) as error:
-            raise AnsibleActionFail(f"launch_watch: {error}") from error
+            raise AnsibleActionFail(f"launch_watch: {error}") from None
 
     def cleanup(self, force: bool = False) -> None:
         """Remove what Ansible had sent; a host that is gone by now has its result already and must not lose it."""

@@ -22,7 +22,7 @@ requirements:
 """
 
 EXAMPLES = r"""
-# ANSIBLE_CALLBACKS_ENABLED=gpufleet.baseline.live ansible-playbook gpufleet.baseline.minimal -i inventories/gb300
+# ANSIBLE_CALLBACKS_ENABLED=gpufleet.baseline.live ansible-playbook PLAYBOOK -i INVENTORY
 """
 
 import atexit
@@ -36,9 +36,8 @@ from typing import Any
 from ansible import context
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._watch_lines import clean_command
-from ansible_collections.gpufleet.baseline.plugins.plugin_utils._watch_view import View
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._watch_view import LIVE_VARIABLE, View
 
-LIVE_VARIABLE = "GPUFLEET_BASELINE_LIVE"
 OPENS_A_RUN = "gpufleet.baseline.run_dir"
 WATCHES = "gpufleet.baseline.launch_watch"
 REDRAW_SECONDS = 1.0

@@ -14,7 +14,7 @@ import os
 import re
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Protocol, Sequence, Tuple
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import (
     OK,
@@ -46,12 +46,30 @@ class ProcessLine:
     argv: List[str] = field(default_factory=list)
 
 
-def parse_stat(text: str) -> ProcessLine:
-    """/proc/PID/stat. The command stands in parentheses and may itself contain some."""
+class InTree(Protocol):
+    """A process with its parent."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def parent(self) -> int: ...
+
+
+def stat_fields(text: str) -> Tuple[int, str, List[str]]:
+    """/proc/PID/stat as pid, command, and the fields from the state on (proc_pid_stat(5)).
+
+    The command stands in parentheses and may itself contain some.
+    """
     head, _parenthesis, tail = text.rpartition(")")
     pid, _space, command = head.partition(" (")
-    fields = tail.split()
-    return ProcessLine(int(pid), int(fields[1]), command, fields[0], int(fields[19]))
+    return int(pid), command, tail.split()
+
+
+def parse_stat(text: str) -> ProcessLine:
+    """/proc/PID/stat."""
+    pid, command, fields = stat_fields(text)
+    return ProcessLine(pid, int(fields[1]), command, fields[0], int(fields[19]))
 
 
 def parse_arguments(content: bytes) -> List[str]:
@@ -196,7 +214,7 @@ def ancestors(lines: Sequence[ProcessLine], pid: int) -> List[ProcessLine]:
     return found
 
 
-def descendants(lines: Sequence[ProcessLine], roots: Sequence[int]) -> List[int]:
+def descendants(lines: Iterable[InTree], roots: Iterable[int]) -> List[int]:
     """The given processes and everything below them."""
     children: Dict[int, List[int]] = {}
     for line in lines:

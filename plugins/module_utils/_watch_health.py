@@ -9,8 +9,9 @@ On a host network a server that was there before answers on the same port, and w
 from __future__ import annotations
 
 import os
-from typing import Any, List, Mapping, Optional, Set
+from typing import Any, List, Mapping, Optional
 
+from ansible_collections.gpufleet.baseline.plugins.module_utils._listening import socket_inodes
 from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import Emit, Probe, Reading
 from ansible_collections.gpufleet.baseline.plugins.module_utils._request._http import exchange
 
@@ -24,14 +25,17 @@ def read_health(port: int, _emit: Emit) -> Reading:
     return Reading({"status": reply.status, "listeners": listeners(port) if answered else None})
 
 
-def listeners(port: int, proc: str = "/proc") -> Optional[List[int]]:
+def listeners(port: int, root: str = "/") -> Optional[List[int]]:
     """Processes that have the listening socket of a port open; None when that cannot be told."""
-    inodes = _listening_inodes(port, proc)
+    try:
+        inodes = {"socket:[%s]" % inode for inode in socket_inodes(port, root)}
+    except OSError:
+        return None
     found = []
-    for name in os.listdir(proc):
-        if not name.isdigit() or not inodes:
+    for name in os.listdir(os.path.join(root, "proc")) if inodes else ():
+        if not name.isdigit():
             continue
-        directory = os.path.join(proc, name, "fd")
+        directory = os.path.join(root, "proc", name, "fd")
         try:
             targets = {os.readlink(os.path.join(directory, each)) for each in os.listdir(directory)}
         except OSError:
@@ -39,24 +43,6 @@ def listeners(port: int, proc: str = "/proc") -> Optional[List[int]]:
         if targets & inodes:
             found.append(int(name))
     return found or None
-
-
-def _listening_inodes(port: int, proc: str) -> Set[str]:
-    """https://www.kernel.org/doc/html/latest/networking/proc_net_tcp.html"""
-    wanted = ":%04X" % port
-    inodes = set()
-    for table in ("net/tcp", "net/tcp6"):
-        try:
-            with open(os.path.join(proc, table), encoding="ascii", errors="replace") as stream:
-                rows = [line.split() for line in stream]
-        except OSError:
-            continue
-        inodes |= {
-            "socket:[%s]" % row[9]
-            for row in rows
-            if len(row) > 9 and row[3] == "0A" and row[1].endswith(wanted)
-        }
-    return inodes
 
 
 def health_status(probe: Optional[Probe], sample: Optional[Mapping[str, Any]]) -> Optional[int]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
+from ansible_collections.gpufleet.baseline.plugins.module_utils._process import descendants, stat_fields
 
 LEASE = "lease"
 
@@ -92,11 +93,9 @@ class Row:
 
 def parse_row(text: str) -> Row:
     """A line of /proc/PID/stat; raises ValueError or IndexError for anything else."""
-    head, _parenthesis, tail = text.rpartition(")")
-    pid, _space, command = head.partition(" (")
-    fields = tail.split()
+    pid, command, fields = stat_fields(text)
     return Row(
-        int(pid),
+        pid,
         int(fields[1]),
         int(fields[3]),
         command,
@@ -128,18 +127,8 @@ def members(table: Mapping[int, Row], leader: int) -> List[int]:
 
     In a container an orphan gets the container's first process as its parent; on the host it keeps the session.
     """
-    children: Dict[int, List[int]] = {}
-    for row in table.values():
-        children.setdefault(row.parent, []).append(row.pid)
-    found: Dict[int, None] = {}
-    waiting = [leader] if leader in table else []
-    waiting += [row.pid for row in table.values() if row.session == leader]
-    while waiting:
-        pid = waiting.pop()
-        if pid not in found:
-            found[pid] = None
-            waiting += children.get(pid, [])
-    return sorted(found)
+    roots = [leader] if leader in table else []
+    return descendants(table.values(), roots + [row.pid for row in table.values() if row.session == leader])
 
 
 def is_alive(row: Optional[Row], start_ticks: int) -> bool:

@@ -16,12 +16,12 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils import _run
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._attempt import Evidence, Rank
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._requests_kept import kept
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._run import Run, safe_name
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._watch_files import log_path
 
 LAUNCH = "launch.json"
 VERDICT = "verdict.json"
 STARTS = "start"
 WATCHES = "watch"
-LOGS = "logs"
 
 
 def launch_of(run: Run) -> dict[str, Any]:
@@ -56,14 +56,8 @@ def answers(run: Run, kind: str, hosts: list[str]) -> dict[str, dict[str, Any]]:
 
 def log_of(run: Run, rank: Rank) -> Path | None:
     """The kept log of a rank, plain or packed; None when it never spoke."""
-    for name in (
-        f"{safe_name(rank.host)}-{rank.node_rank}.log",
-        f"{safe_name(rank.host)}-{rank.node_rank}.log.gz",
-    ):
-        path = run.path / LOGS / name
-        if path.is_file():
-            return path
-    return None
+    growing = log_path(run.path, rank.host, rank.node_rank)
+    return next((path for path in (growing, Path(f"{growing}.gz")) if path.is_file()), None)
 
 
 def first_failure(run: Run, ranks: list[Rank]) -> dict[str, Any]:

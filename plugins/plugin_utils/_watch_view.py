@@ -13,8 +13,10 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._plain import pl
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._watch_files import WATCH, Tail
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._watch_lines import amounts, rank_line
 
-# Up so many lines and to their beginning; clear to the end of the line (ECMA-48: CPL, EL).
 QUIET_SECONDS = 30.0
+# Set by the callback gpufleet.baseline.live for its workers: it draws the ranks itself.
+LIVE_VARIABLE = "GPUFLEET_BASELINE_LIVE"
+# Up so many lines and to their beginning; clear to the end of the line (ECMA-48: CPL, EL).
 _UP, _CLEAR = "\x1b[{0}F", "\x1b[K"
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.baseline.plugins.callback import live
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._watch_files import Events, events_path
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._watch_view import LIVE_VARIABLE
 
 
 class Terminal(io.StringIO):
@@ -28,7 +29,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(live, "REDRAW_SECONDS", 0.01)
     monkeypatch.setattr(live.atexit, "register", lambda _function: None)
     monkeypatch.setattr(live.context, "CLIARGS", {"inventory": ("inventories/gb300",)})
-    monkeypatch.setenv(live.LIVE_VARIABLE, "")
+    monkeypatch.setenv(LIVE_VARIABLE, "")
     callback = live.CallbackModule()
     callback.v2_playbook_on_start(None)
     yield callback
@@ -49,7 +50,7 @@ def drawn(callback: Any, text: str) -> None:
 
 
 def test_it_draws_while_a_start_is_watched(made: Any, tmp_path: Path) -> None:
-    assert os.environ[live.LIVE_VARIABLE] == "1"
+    assert os.environ[LIVE_VARIABLE] == "1"
     Events(events_path(tmp_path, "a", 0)).append({"time": 1.0, "kind": "ready"})
     made.v2_runner_on_ok(opened(tmp_path))
     made.v2_playbook_on_task_start(task(live.WATCHES), False)
@@ -81,10 +82,10 @@ def test_other_tasks_and_a_task_without_a_run_draw_nothing(made: Any, tmp_path: 
 
 def test_without_a_terminal_nothing_happens(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("sys.stderr", io.StringIO())
-    monkeypatch.delenv(live.LIVE_VARIABLE, raising=False)
+    monkeypatch.delenv(LIVE_VARIABLE, raising=False)
     callback = live.CallbackModule()
     callback.v2_playbook_on_start(None)
     callback.v2_runner_on_ok(opened(tmp_path))
     callback.v2_playbook_on_task_start(task(live.WATCHES), False)
     assert callback._thread is None
-    assert live.LIVE_VARIABLE not in os.environ
+    assert LIVE_VARIABLE not in os.environ

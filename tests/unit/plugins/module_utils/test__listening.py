@@ -7,7 +7,11 @@ import socket
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpufleet.baseline.plugins.module_utils._listening import parse_table, read_listening
+from ansible_collections.gpufleet.baseline.plugins.module_utils._listening import (
+    parse_table,
+    read_listening,
+    socket_inodes,
+)
 from ansible_collections.gpufleet.baseline.plugins.module_utils._probe import ProbeFailure
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,6 +38,14 @@ def test_ports_of_both_tables(tmp_path: Path) -> None:
         {"port": 631, "loopback_only": False},  # for IPv6 on every address
         {"port": 8000, "loopback_only": False},
     ]
+
+
+def test_the_sockets_of_a_port(tmp_path: Path) -> None:
+    (tmp_path / "proc/net").mkdir(parents=True)
+    (tmp_path / "proc/net/tcp").write_text(TABLE)
+    assert socket_inodes(8000, str(tmp_path)) == {"1"}
+    # A connection of the port is no socket that listens.
+    assert socket_inodes(8001, str(tmp_path)) == set()
 
 
 def test_no_table_is_absent_and_not_no_port(tmp_path: Path) -> None:
