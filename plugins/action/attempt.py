@@ -196,4 +196,4 @@ def _where(run: _run.Run, held: list[str], clean_command: str) -> list[tuple[str
         told.append(("GPUs", f"not shown to be free on {', '.join(held[:4])}"))
         if clean_command:
             told.append(("clean up", clean_command))
-    return [*told, ("verify", f"cd {run.path} && sha256sum -c SHA256SUMS")]
+    return [*told, ("verify", _run.verify_command(run))]

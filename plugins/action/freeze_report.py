@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,12 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._fixed_request i
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._freeze_summary import HostResult
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._group_secrets import group_secrets
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._record import read_document
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._registered import LOOK, NO_HOST, registered
 
 # What of run.json came from the operator's hand.
 GIVEN = ("note", "earlier_changes")
 CLOSED = "__freeze_closed"
-NOTHING_FROZEN = (
-    "freeze: nothing was frozen: no host matched (a misspelt group, an empty inventory or limit), or the play ended "
-    "before the run was closed; check gpufleet_hosts, the inventory and --limit"
-)
+NOTHING_FROZEN = f"freeze: nothing was frozen: {NO_HOST}, or the play ended before the run was closed; {LOOK}"
 NO_RESULT = {
     "state": "failed",
     "reason": "no result: the host left the play before its turn, or the play has serial",
@@ -103,11 +102,9 @@ class ActionModule(ActionBase):
 
 
 def confirm(task_vars: dict[str, Any]) -> dict[str, Any]:
-    """See that a freeze was closed in this playbook run; Ansible counts a play without hosts as success."""
-    hostvars = task_vars["hostvars"]
-    closed = [hostvars[name].get(CLOSED) for name in hostvars]
-    states = [item["state"] for item in closed if isinstance(item, dict) and item.get("state")]
-    return {"state": states[0]} if states else {"failed": True, "msg": NOTHING_FROZEN}
+    """See that a freeze was closed in this playbook run."""
+    closed = registered(task_vars, CLOSED, "state")
+    return {"state": closed[0]["state"]} if closed else {"failed": True, "msg": NOTHING_FROZEN}
 
 
 def _outcome(run: _run.Run, host: str) -> dict[str, Any]:
@@ -187,6 +184,6 @@ def _where(run: _run.Run, results: list[HostResult]) -> list[tuple[str, str]]:
     first = next((result.host for result in results if result.state == summary.FROZEN), None)
     if first is not None:
         record = run.record(first)
-        lines.append(("Next", f"tar -xzOf {record} five-questions.txt"))
-        lines.append(("Verify", f"cd {run.path} && sha256sum -c SHA256SUMS"))
+        lines.append(("Next", f"tar -xzOf {shlex.quote(str(record))} five-questions.txt"))
+        lines.append(("Verify", _run.verify_command(run)))
     return lines

@@ -30,6 +30,7 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._facts imp
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._rule import Case, Options
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._waivers import parse_waivers
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._plain import plain
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._registered import LOOK, NO_HOST, registered
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._report import _page as _report_page
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._report._gate_section import (
     gate_section,
@@ -39,8 +40,7 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._report._gate_se
 DOCUMENT = "__gate_document"
 JUDGED = "__gate_judged"
 NOTHING_JUDGED = (
-    "gate: undecided: nothing was judged: no host matched (a misspelt group or an empty inventory or limit), or the "
-    "play ended before the judgement; check gpufleet_hosts, the inventory and --limit"
+    f"gate: undecided: nothing was judged: {NO_HOST}, or the play ended before the judgement; {LOOK}"
 )
 
 
@@ -231,18 +231,14 @@ def _page(run: _run.Run, document: dict[str, Any], judged: _judge.Result) -> byt
         document["verdict"],
         _message(judged),
         [gate_section(document), score_section(document["score"])],
-        f"cd {run.path} && sha256sum -c SHA256SUMS",
+        _run.verify_command(run),
     )
 
 
 def confirm(task_vars: dict[str, Any]) -> dict[str, Any]:
     """See that something was judged since the last time, and repeat how it ended."""
-    hostvars = task_vars["hostvars"]
-    found = [hostvars[name].get(JUDGED) for name in hostvars]
     # What this returns takes the place of the judgement, so that a second gate cannot lean on the first one's.
-    judged = [
-        item for item in found if isinstance(item, dict) and item.get("verdict") and not item.get("confirmed")
-    ]
+    judged = [item for item in registered(task_vars, JUDGED, "verdict") if not item.get("confirmed")]
     if not judged:
         return {"failed": True, "msg": NOTHING_JUDGED}
     shown = next((item for item in judged if item.get("failed")), judged[0])

@@ -13,10 +13,13 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils import _run
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._registered import LOOK, NO_HOST, registered
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._request_summary import good, render
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._requests_kept import kept
 
 KIND = "request"
+CLOSED = "__request_closed"
+NOTHING_ASKED = f"request: nothing was asked: {NO_HOST}, or the play ended before the requests; {LOOK}"
 
 
 class ActionModule(ActionBase):
@@ -29,7 +32,13 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return how many were answered."""
         result: dict[str, Any] = super().run(tmp, task_vars)
-        _unused, arguments = self.validate_argument_spec({"run": {"type": "str", "required": True}})
+        _unused, arguments = self.validate_argument_spec(
+            {"run": {"type": "str", "default": ""}, "confirm": {"type": "bool", "default": False}}
+        )
+        if arguments["confirm"]:
+            return {**result, "changed": False, **confirm(task_vars or {})}
+        if not arguments["run"]:
+            raise AnsibleActionFail("request_report: expected the option run, the path that run_dir returned")
         try:
             return {**result, "changed": False, **self._close(_run.Run(Path(arguments["run"])))}
         except (BaselineError, OSError) as error:
@@ -68,3 +77,11 @@ class ActionModule(ActionBase):
             )
             return {"failed": True, "msg": message, "answered": answered, "sent": sent}
         return {"answered": answered, "sent": sent}
+
+
+def confirm(task_vars: dict[str, Any]) -> dict[str, Any]:
+    """See that requests were sent in this playbook run."""
+    closed = registered(task_vars, CLOSED, "sent")
+    if not closed:
+        return {"failed": True, "msg": NOTHING_ASKED}
+    return {"answered": closed[0]["answered"], "sent": closed[0]["sent"]}

@@ -28,9 +28,14 @@ attributes:
 options:
   run:
     description:
-      - Path of the run, as M(gpufleet.baseline.run_dir) returns it.
+      - Path of the run, as M(gpufleet.baseline.run_dir) returns it. Needed unless O(confirm) is on.
     type: str
-    required: true
+    default: ""
+  confirm:
+    description:
+      - Only sees that requests were sent in this playbook run, and fails when none were.
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""

@@ -17,6 +17,7 @@ import json
 import os
 import re
 import secrets
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -260,6 +261,11 @@ def sha256_of(path: Path) -> str:
         for block in iter(lambda: stream.read(BLOCK), b""):
             digest.update(block)
     return digest.hexdigest()
+
+
+def verify_command(run: Run) -> str:
+    """The command that checks the checksums of a run, ready to paste."""
+    return f"cd {shlex.quote(str(run.path))} && sha256sum -c {CHECKSUMS}"
 
 
 def write_checksums(run: Run, known: dict[Path, str]) -> None:

@@ -51,6 +51,13 @@ def test_only_what_a_run_was_opened_for_closes_it(tmp_path):
     assert _run.open_run(tmp_path, "1 1", {"kind": "freeze"}) != run
 
 
+def test_the_command_that_checks_a_run_can_be_pasted_also_from_a_place_with_a_blank(tmp_path):
+    run = _run.open_run(tmp_path / "my repro; rm x", "1 1", {})
+    _run.write_checksums(run, {})
+    done = subprocess.run(["sh", "-c", _run.verify_command(run)], capture_output=True, text=True, check=True)
+    assert "run.json: OK" in done.stdout
+
+
 def test_runs_opened_at_once_get_different_numbers(tmp_path):
     opened = []
     threads = [
