@@ -4,7 +4,7 @@
 """The gate over 1,000 recorded hosts, against the time that Python's own JSON reader takes for the same documents.
 
 Prints wall time and processor time of each part: reading the documents, the rules' view of them, judging, and writing
-gate.json, JUnit and the table. The budget is for the view and the judgement.
+gate.json, JUnit, the page and the table. The budget is for the view and the judgement.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate import (
     _table,
 )
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._rule import Case, RecipeState
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._report import _page
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._report._gate_section import gate_section
 from ansible_collections.gpufleet.baseline.tests.unit.plugins.plugin_utils._gate import _made
 
 BUDGET_SECONDS = 2.0
@@ -60,8 +62,10 @@ def main() -> None:
         pin.boundary(choice), hosts, pin.launch(choice), RecipeState(pin.name, 0), today=datetime.date.today()
     )
     result = timed("judge", lambda: _judge.judge(case))
-    timed("gate.json", lambda: json.dumps(_report.document(result, {}, [], {}), indent=1, sort_keys=True))
+    document = _report.document(result, {"sources": []}, [], {})
+    timed("gate.json", lambda: json.dumps(document, indent=1, sort_keys=True))
     timed("JUnit", lambda: _junit.junit(result, "gate", "2026-11-30T12:00:00Z"))
+    timed("page", lambda: _page.render("gate", result.verdict, "", [gate_section(document)], ""))
     timed("table", lambda: _table.render(result, "gate", []))
     print(
         f"{'part':<12}{'wall s':>10}{'cpu s':>10}   gate over {count} hosts, {sum(map(len, texts)) >> 20} MiB"
