@@ -13,6 +13,7 @@ from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import B
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._run import Run, read_json, write_json
 
 DIRECTORY = "request"
+_NUMBERED = "[0-9][0-9][0-9]*.json"
 
 
 def keep(run: Run, document: dict[str, Any]) -> Path:
@@ -30,7 +31,7 @@ def keep(run: Run, document: dict[str, Any]) -> Path:
 
 
 def _take_number(directory: Path) -> Path:
-    number = len(list(directory.glob("*.json")))
+    number = len(list(directory.glob(_NUMBERED)))
     while True:
         number += 1
         path = directory / f"{number:03d}.json"
@@ -43,5 +44,9 @@ def _take_number(directory: Path) -> Path:
 
 def kept(run: Run) -> list[dict[str, Any]]:
     """The documents of the requests by number, without one that a dying controller left empty."""
-    paths = sorted((run.path / DIRECTORY).glob("*.json"))
-    return [read_json(path) for path in paths if path.stat().st_size > 0]
+    return [read_json(path) for path in numbered(run) if path.stat().st_size > 0]
+
+
+def numbered(run: Run) -> list[Path]:
+    """The files of the requests by number; a body that a freeze kept beside them is none."""
+    return sorted((run.path / DIRECTORY).glob(_NUMBERED), key=lambda path: int(path.stem))

@@ -16,6 +16,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.baseline.plugins.module_utils._errors import BaselineError
 from ansible_collections.gpufleet.baseline.plugins.module_utils._freeze_logs import SCHEMA as FREEZE_SCHEMA
+from ansible_collections.gpufleet.baseline.plugins.module_utils._launch._model import SCHEMA as LAUNCH_SCHEMA
 from ansible_collections.gpufleet.baseline.plugins.module_utils._request._send import SCHEMA as REQUEST_SCHEMA
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils import _attempt, _attempt_files
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._facts import HostFacts
@@ -25,10 +26,9 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._recorded 
 )
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._gate._score import Evidence, Score, score
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._record import read_document
-from ansible_collections.gpufleet.baseline.plugins.plugin_utils._requests_kept import DIRECTORY
+from ansible_collections.gpufleet.baseline.plugins.plugin_utils._requests_kept import DIRECTORY, numbered
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._run import Run, read_json, runs
 
-LAUNCH_SCHEMA = "gpufleet.baseline/launch/1"
 BODY = "body.json"
 # An attempt that others disturbed, or that never began, is no clean run.
 CLEAN = (_attempt.STABLE, _attempt.FAILED, _attempt.HUNG)
@@ -111,8 +111,8 @@ def evidence_of(of: Sequence[Run], hosts: Sequence[HostFacts], among: Sequence[R
         requests=[
             document
             for run in of
-            for path in sorted((run.path / DIRECTORY).glob("*.json"))
-            if path.name != BODY and (document := reader.document(path, REQUEST_SCHEMA))
+            for path in numbered(run)
+            if (document := reader.document(path, REQUEST_SCHEMA))
         ],
         launch=next((launches[run.name] for run in newest if launches.get(run.name)), {}),
         second_run=" and ".join(pairs[-1]) if pairs else "",

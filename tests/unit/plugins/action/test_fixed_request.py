@@ -51,6 +51,13 @@ def test_a_number_that_another_has_taken_is_not_taken_again(run: _run.Run) -> No
     assert len(_requests_kept.kept(run)) == 2
 
 
+def test_a_body_that_a_freeze_kept_is_no_request(run: _run.Run) -> None:
+    ask(run)
+    (run.path / "request" / "body.json").write_text('{"model": "m"}')
+    assert len(_requests_kept.kept(run)) == 1
+    assert Path(ask(run)[0]["file"]).name == "002.json"
+
+
 def test_check_mode_writes_nothing(run: _run.Run) -> None:
     assert "file" not in ask(run, check=True)[0]
     assert _requests_kept.kept(run) == []
