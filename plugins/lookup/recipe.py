@@ -90,8 +90,6 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils import _boundary
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._boundary import Choice
 from ansible_collections.gpufleet.baseline.plugins.plugin_utils._recipe import read_recipe
 
-PINNED = "pinned:"
-
 
 class LookupModule(LookupBase):
     """A thin face of the recipe reader."""
@@ -113,9 +111,9 @@ class LookupModule(LookupBase):
 def _read(term: Any, choice: Choice) -> dict[str, Any]:
     if not isinstance(term, str):
         raise BaselineError(f"expected a path or URL, found {type(term).__name__}")
-    if not term.startswith(PINNED):
+    if not term.startswith(_boundary_pin.PINNED):
         return read_recipe(term, choice).as_dict()
-    pin = _boundary_pin.load(term.removeprefix(PINNED))
+    pin = _boundary_pin.load(term.removeprefix(_boundary_pin.PINNED))
     chosen = pin.choice(choice.hardware, choice.strategy, choice.variant)
     launch = pin.launch(chosen)
     return {

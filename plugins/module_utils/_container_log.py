@@ -190,7 +190,7 @@ def _kept(blocks: Iterator[bytes], summary: LogSummary, cutter: Optional[Cutter]
         for piece in cutter.feed(block) if cutter else (block,):
             summary.bytes_kept += len(piece)
             yield piece
-    summary.last_time = _last_stamp(last)
+    summary.last_time = last_stamp(last)
     for piece in cutter.finish() if cutter else ():
         summary.bytes_kept += len(piece)
         yield piece
@@ -272,7 +272,7 @@ def _first_stamp(block: bytes) -> str:
     return match.group().decode().strip() if match else ""
 
 
-def _last_stamp(block: bytes) -> str:
+def last_stamp(block: bytes) -> str:
     """The time of the last line that has one."""
     end = len(block)
     while end > 0:

@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Dict, List, Mapping, Tuple
 
-from ansible_collections.gpufleet.baseline.plugins.module_utils._container_log import seconds_of
+from ansible_collections.gpufleet.baseline.plugins.module_utils._container_log import last_stamp, seconds_of
 from ansible_collections.gpufleet.baseline.plugins.module_utils._container_log_decode import (
     JSON_FILE,
     PLAIN,
@@ -173,15 +173,3 @@ def stamp_key(line: bytes) -> bytes:
     """A line's time in a form that sorts; empty when it has none. The Engine writes UTC."""
     match = _STAMP.match(line)
     return match.group(1) + (match.group(2) or b"").ljust(9, b"0") if match else b""
-
-
-def last_stamp(text: bytes) -> str:
-    """The time of the last line that has one."""
-    end = len(text)
-    while end > 0:
-        start = text.rfind(b"\n", 0, end - 1) + 1
-        match = _STAMP.match(text, start)
-        if match:
-            return match.group().decode().strip()
-        end = start
-    return ""

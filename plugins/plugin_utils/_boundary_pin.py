@@ -44,6 +44,8 @@ _KEYS = {
     *("flags", "variables", "launches"),
 }
 _LIMITS = {"driver_branch": int, "cuda": str, "image": str, "vllm": str}
+# In the place of a recipe: the pinned boundary of this name.
+PINNED = "pinned:"
 
 
 @dataclass(frozen=True)

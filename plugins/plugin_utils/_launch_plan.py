@@ -41,7 +41,6 @@ from ansible_collections.gpufleet.baseline.plugins.plugin_utils._recipe_launch i
 
 OFFICIAL, MINIMAL, FROZEN = "official", "minimal", "frozen"
 NAMES = (MINIMAL, OFFICIAL, FROZEN)
-PINNED = "pinned:"
 # After so many days a pinned recipe is a warning.
 STALE_DAYS = 14
 
@@ -79,7 +78,7 @@ class Recipe:
 
 def recipe_of(source: str, choice: Choice, today: datetime.date) -> Recipe:
     """Read a recipe: pinned:NAME, or the path or URL of the JSON that the recipe site publishes."""
-    if source.startswith(PINNED):
+    if source.startswith(_boundary_pin.PINNED):
         return _pinned(source, choice, today)
     read = read_recipe(source, choice)
     if read.launch is None:
@@ -93,7 +92,7 @@ def recipe_of(source: str, choice: Choice, today: datetime.date) -> Recipe:
 
 
 def _pinned(source: str, choice: Choice, today: datetime.date) -> Recipe:
-    pin = _boundary_pin.load(source.removeprefix(PINNED))
+    pin = _boundary_pin.load(source.removeprefix(_boundary_pin.PINNED))
     launch = pin.launch(pin.choice(choice.hardware, choice.strategy, choice.variant))
     if launch is None:
         raise BaselineError(
